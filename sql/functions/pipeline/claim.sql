@@ -1,0 +1,169 @@
+-- public.stats_projection_claim_v1(lock_owner)
+--   -> {response: claimed | idle | at_capacity | paused, run_id, lease_token, user_id, has_more}
+-- Promises: at most active_lease_cap runs in flight and one an account, under any number of claims at once. The run
+--   takes the account's every pending and exhausted row, so its target_version leaves no generation behind.
+--   Recovers at most one run whose lease ran out and whose row nobody holds.
+-- Locks: claim, worker (try), run row (skip locked), write (try), state row, job rows (skip locked)
+-- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, user_stats_refresh_state, private outputs
+-- Next: pipeline/compute.sql
+create or replace function public.stats_projection_claim_v1(p_lock_owner text)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_settings public.stats_projection_worker_settings;
+    v_user_id uuid;
+    v_run public.user_stats_projection_runs;
+begin
+    select s.* into v_settings from public.stats_projection_worker_settings s;
+    if 'claim' = any (v_settings.paused_stages) then
+        return jsonb_build_object('response', 'paused');
+    end if;
+    -- A statement of its own: what follows must see what the previous claim committed.
+    perform stats_private.lock_claim();
+    perform stats_private.recover_one_expired_run();
+    if stats_private.runs_in_flight() >= v_settings.active_lease_cap then
+        return jsonb_build_object('response', 'at_capacity');
+    end if;
+    for v_user_id in select d.user_id from stats_private.due_accounts() d loop
+        v_run := stats_private.claim_account(v_user_id, p_lock_owner);
+        if v_run.id is not null then
+            return jsonb_build_object(
+                'response', 'claimed', 'run_id', v_run.id, 'lease_token', v_run.lease_token,
+                'user_id', v_user_id, 'target_version', v_run.target_version,
+                'has_more', exists (select from stats_private.due_accounts()));
+        end if;
+    end loop;
+    return jsonb_build_object('response', 'idle');
+end;
+$$;
+
+-- Ends one attempt whose worker died: its lease is over and nobody holds its row.
+create or replace function stats_private.recover_one_expired_run()
+returns void
+language plpgsql
+as $$
+declare
+    v_run public.user_stats_projection_runs;
+begin
+    select r.* into v_run
+    from public.user_stats_projection_runs r
+    where r.phase in ('claimed', 'computed') and r.lease_until <= clock_timestamp()
+    order by r.lease_until
+    limit 1
+    for update skip locked;
+    if found then
+        perform stats_private.fail_attempt(
+            v_run, '55000', 'lease ran out: the worker ' || coalesce(v_run.lock_owner, '(unnamed)')
+            || ' stopped answering', p_backoff => false);
+    end if;
+end;
+$$;
+
+-- Counts what the cap counts: every run that is claimed or computed, not those that wait for their retry time.
+create or replace function stats_private.runs_in_flight()
+returns bigint
+language sql stable
+as $$
+    select count(*)
+    from public.user_stats_projection_runs r
+    where r.phase in ('claimed', 'computed')
+        and (r.retry_not_before is null or r.retry_not_before <= clock_timestamp())
+$$;
+
+-- The accounts that may be claimed now, the one that is due first in front: by priority, then age.
+create or replace function stats_private.due_accounts()
+returns table (user_id uuid)
+language sql stable
+as $$
+    select j.user_id
+    from public.user_exercise_stats_refresh_jobs j
+    where j.status = 'pending'
+        and not exists (
+            select from public.user_exercise_stats_refresh_jobs waiting
+            where waiting.user_id = j.user_id and waiting.status = 'pending'
+                and waiting.retry_not_before > clock_timestamp())
+        and not exists (
+            select from public.user_stats_projection_runs r
+            where r.user_id = j.user_id and r.phase in ('claimed', 'computed'))
+    order by j.priority, j.created_at
+$$;
+
+-- Turns all of the account's open rows into one run. Returns a null run where somebody holds the account or one of
+-- its rows: then nothing was taken, and the next account is tried.
+create or replace function stats_private.claim_account(p_user_id uuid, p_lock_owner text)
+returns public.user_stats_projection_runs
+language plpgsql
+as $$
+declare
+    v_jobs uuid [];
+    v_target bigint;
+    v_attempts integer;
+    v_scope stats_private.refresh_scope;
+    v_state public.user_stats_refresh_state;
+    v_policy integer;
+    v_run public.user_stats_projection_runs;
+begin
+    if not stats_private.try_worker_lock(p_user_id) then
+        return null;
+    end if;
+    with locked as (
+        select j.id from public.user_exercise_stats_refresh_jobs j
+        where j.user_id = p_user_id and j.status in ('pending', 'failed')
+        for update skip locked
+    )
+    select array_agg(l.id) into v_jobs from locked l;
+    -- A row that an enqueuer holds may carry a generation below the target, also after its rollback: take none.
+    if v_jobs is null or cardinality(v_jobs) <> (
+        select count(*) from public.user_exercise_stats_refresh_jobs j
+        where j.user_id = p_user_id and j.status in ('pending', 'failed'))
+    then
+        return null;
+    end if;
+
+    select
+        max(j.requested_version),
+        -- A new write gives exhausted rows fresh attempts; a retry keeps counting.
+        coalesce(max(j.attempts) filter (where j.status = 'pending'), 0) + 1
+    into v_target, v_attempts
+    from public.user_exercise_stats_refresh_jobs j
+    where j.id = any (v_jobs);
+    v_scope := stats_private.merge_scopes(array(
+        select (j.from_date, j.exercise_ids, j.window_only)::stats_private.refresh_scope
+        from public.user_exercise_stats_refresh_jobs j
+        where j.id = any (v_jobs)));
+    select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
+    if v_target <= v_state.applied_version then
+        if not stats_private.try_write_lock(p_user_id) then
+            return null;
+        end if;
+        v_target := stats_private.request_generation(p_user_id, false);
+    end if;
+    select p.policy_version into v_policy from public.stats_projection_policy p;
+    if v_state.applied_policy_version is distinct from v_policy then
+        v_scope := (null, '{}', false);
+    end if;
+
+    insert into public.user_stats_projection_runs (
+        user_id, target_version, base_version, policy_version, anchor, from_date, exercise_ids, window_only,
+        lease_until, lock_owner, attempts)
+    select
+        p_user_id, v_target, v_state.applied_version, v_policy, stats_private.utc_today(), v_scope.from_date,
+        v_scope.exercise_ids, v_scope.window_only, clock_timestamp() + s.lease_seconds * interval '1 second',
+        p_lock_owner, v_attempts
+    from public.stats_projection_worker_settings s
+    returning * into v_run;
+    update public.user_exercise_stats_refresh_jobs j
+    set status = 'processing',
+        run_id = v_run.id,
+        locked_at = clock_timestamp(),
+        lock_owner = p_lock_owner,
+        attempts = v_attempts,
+        retry_not_before = null,
+        updated_at = clock_timestamp()
+    where j.id = any (v_jobs);
+    return v_run;
+end;
+$$;

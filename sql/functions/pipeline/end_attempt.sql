@@ -1,0 +1,87 @@
+-- How an attempt ends without a publication.
+-- Promises: the run ends as failed with its reason, its private outputs go, and its jobs either wait again or stay
+--   failed for an operator; no generation is lost. The caller holds the run row and has declared its token.
+-- Locks: run row, job rows (processing rows: nobody else touches them)
+-- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, private outputs
+
+-- The attempt failed: back to pending after attempts x backoff, or at the cap failed for good.
+-- p_backoff false: at once (the worker died; nothing is known against the account).
+create or replace function stats_private.fail_attempt(
+    p_run public.user_stats_projection_runs, p_sqlstate text, p_error text, p_backoff boolean default true
+)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_settings public.stats_projection_worker_settings;
+    v_exhausted boolean;
+    v_retry_not_before timestamptz;
+begin
+    select s.* into v_settings from public.stats_projection_worker_settings s;
+    v_exhausted := p_run.attempts >= v_settings.max_attempts;
+    if p_backoff and not v_exhausted then
+        v_retry_not_before := clock_timestamp()
+            + p_run.attempts * v_settings.retry_backoff_seconds * interval '1 second';
+    end if;
+    perform stats_private.close_run_as_failed(p_run, p_error);
+    update public.user_exercise_stats_refresh_jobs j
+    set status = case when v_exhausted then 'failed' else 'pending' end,
+        run_id = null,
+        locked_at = null,
+        lock_owner = null,
+        error_message = p_error,
+        retry_not_before = v_retry_not_before,
+        metadata = j.metadata || jsonb_build_object('last_error', jsonb_build_object(
+            'sqlstate', p_sqlstate, 'message', p_error, 'run_id', p_run.id, 'attempt', p_run.attempts,
+            'at', clock_timestamp())),
+        updated_at = clock_timestamp()
+    where j.run_id = p_run.id and j.status = 'processing';
+    return jsonb_build_object(
+        'response', 'failed', 'run_id', p_run.id, 'user_id', p_run.user_id, 'sqlstate', p_sqlstate,
+        'error', p_error, 'attempts', p_run.attempts, 'exhausted', v_exhausted,
+        'retry_not_before', v_retry_not_before);
+end;
+$$;
+
+-- The attempt was overtaken by something that explains it: back to pending at once, and the attempt is given back.
+create or replace function stats_private.give_back_attempt(p_run public.user_stats_projection_runs, p_reason text)
+returns void
+language plpgsql
+as $$
+begin
+    perform stats_private.close_run_as_failed(p_run, p_reason);
+    update public.user_exercise_stats_refresh_jobs j
+    set status = 'pending',
+        run_id = null,
+        locked_at = null,
+        lock_owner = null,
+        attempts = greatest(j.attempts - 1, 0),
+        retry_not_before = null,
+        metadata = j.metadata || jsonb_build_object('last_rejection', jsonb_build_object(
+            'reason', p_reason, 'run_id', p_run.id, 'at', clock_timestamp())),
+        updated_at = clock_timestamp()
+    where j.run_id = p_run.id and j.status = 'processing';
+end;
+$$;
+
+create or replace function stats_private.close_run_as_failed(p_run public.user_stats_projection_runs, p_error text)
+returns void
+language plpgsql
+as $$
+begin
+    perform stats_private.delete_outputs(p_run.id);
+    update public.user_stats_projection_runs r
+    set phase = 'failed', error = p_error, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+    where r.id = p_run.id;
+end;
+$$;
+
+-- Removes a run's private outputs, those that an older token left too.
+create or replace function stats_private.delete_outputs(p_run_id uuid)
+returns void
+language sql
+as $$
+    delete from stats_private.stats_output_daily_rollups o where o.run_id = p_run_id;
+    delete from stats_private.stats_output_records o where o.run_id = p_run_id;
+    delete from stats_private.stats_output_pr_summaries o where o.run_id = p_run_id;
+$$;

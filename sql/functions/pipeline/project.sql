@@ -1,0 +1,328 @@
+-- stats_private.project(run, token, user, from_date, exercise_ids, anchor, whole_window) -> manifest
+-- Promises: the differences between the published rows and the canonical ones, as i, u and d rows of this lease.
+--   Scope: the exercises in p_exercise_ids (null: all) from p_from_date on (null: all; 'infinity': nothing), plus
+--   the three snapshot days around p_anchor for those exercises, or with p_whole_window for every exercise.
+--   Canonical rows are read once, in one statement, so in one snapshot; what lies before the scope is carried in
+--   from the published rows. ONE statement on purpose: a stage that reads back what an earlier stage wrote has no
+--   statistics for it, and the planner's guess of one row cost two hundred times the whole.
+--   Records compare with the best of all earlier days; within a day the session that first reached the day's best
+--   is the last one that beat everything before it.
+-- Locks: none
+-- Writes: private outputs
+create or replace function stats_private.project(
+    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date, p_exercise_ids text [], p_anchor date,
+    p_whole_window boolean
+)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_formula text;
+    v_max_reps integer;
+    v_manifest jsonb;
+begin
+    select p.e1rm_formula, p.e1rm_max_reps into v_formula, v_max_reps from public.stats_projection_policy p;
+    -- A generic plan of a whole history is several times slower; for a few days planning is most of the work.
+    perform set_config(
+        'plan_cache_mode', case when p_from_date is null then 'force_custom_plan' else 'auto' end, true);
+
+    with by_session as materialized (
+        select b.*
+        from stats_private.sets_by_session(p_user_id, p_from_date, p_exercise_ids, v_formula, v_max_reps) b
+    ),
+    by_day as materialized (
+        select
+            b.exercise_id, b.day,
+            count(*) filter (where b.working_sets > 0)::integer as sessions,
+            sum(b.sets)::integer as sets,
+            sum(b.working_sets)::integer as working_sets,
+            sum(b.reps)::bigint as reps,
+            sum(b.volume_kg) as volume_kg,
+            ((max(b.top_load) >> 21) / 100.0)::numeric(8, 2) as top_weight_kg,
+            nullif(max(b.top_load) & 2097151, 0)::integer as top_weight_reps,
+            max(b.best_e1rm_kg)::numeric(10, 2) as best_e1rm_kg,
+            max(b.best_set_volume_kg) as best_set_volume_kg,
+            max(b.max_reps) as max_reps,
+            sum(b.duration_seconds)::bigint as duration_seconds,
+            sum(b.distance_m) as distance_m,
+            (array_agg(b.session_id order by b.turn) filter (where b.working_sets > 0))[1] as first_session_id
+        from by_session b
+        group by b.exercise_id, b.day
+        having sum(b.working_sets) > 0
+    ),
+
+    -- ------------------------------------------------ records
+    -- What is published outside the scope, for the exercises whose rows or snapshots are rebuilt.
+    published_records as materialized (
+        select r.exercise_id, r.kind, r.day, r.value, r.is_baseline, r.session_id
+        from public.user_exercise_records r
+        where r.user_id = p_user_id
+            and (
+                (r.day < p_from_date and (p_exercise_ids is null or r.exercise_id = any (p_exercise_ids)))
+                or (p_whole_window and r.exercise_id <> all (p_exercise_ids)))
+    ),
+    carried_in as (
+        select r.exercise_id, r.kind, max(stats_private.merit(r.kind, r.value)) as merit
+        from published_records r
+        where p_exercise_ids is null or r.exercise_id = any (p_exercise_ids)
+        group by r.exercise_id, r.kind
+    ),
+    -- One row a session and kind; merit: greater is better, whatever the kind.
+    attempts as (
+        select b.exercise_id, k.kind collate "C" as kind, b.day, b.turn, b.session_id, k.merit
+        from by_session b
+        cross join lateral (values
+            ('weight', ((b.top_load >> 21) / 100.0)::numeric(8, 2)),
+            ('e1rm', b.best_e1rm_kg),
+            ('set_volume', b.best_set_volume_kg),
+            ('reps', b.max_reps),
+            ('duration', b.longest_seconds),
+            ('distance', b.farthest_m),
+            ('least_assistance', stats_private.merit('least_assistance', b.least_assistance_kg))
+        ) k (kind, merit)
+        where k.merit is not null
+        union all
+        select d.exercise_id, 'day_volume', d.day, 1, d.first_session_id, d.volume_kg
+        from by_day d
+        where d.volume_kg > 0
+    ),
+    compared as (
+        select
+            a.*,
+            greatest(
+                c.merit,
+                max(a.merit) over (
+                    partition by a.exercise_id, a.kind order by a.day, a.turn
+                    rows between unbounded preceding and 1 preceding)
+            ) as earlier_best
+        from attempts a
+        left join carried_in c on c.exercise_id = a.exercise_id and c.kind = a.kind
+    ),
+    records as materialized (
+        select
+            c.exercise_id, c.kind, c.day,
+            abs(max(c.merit)) as value,
+            case when not bool_or(c.earlier_best is null) then abs(min(c.earlier_best)) end as previous_value,
+            bool_or(c.earlier_best is null) as is_baseline,
+            (array_agg(c.session_id order by c.turn desc))[1] as session_id
+        from compared c
+        where c.merit > c.earlier_best or c.earlier_best is null
+        group by c.exercise_id, c.kind, c.day
+    ),
+
+    -- ------------------------------------------------ the three snapshot days
+    window_days as (
+        select w.as_of_date, (w.as_of_date - interval '1 year')::date as last_year
+        from unnest(array[p_anchor - 1, p_anchor, p_anchor + 1]) w (as_of_date)
+    ),
+    all_days as materialized (
+        select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg from by_day d
+        union all
+        select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg
+        from public.user_exercise_daily_rollups d
+        where d.user_id = p_user_id
+            and (
+                (d.day < p_from_date and (p_exercise_ids is null or d.exercise_id = any (p_exercise_ids)))
+                or (p_whole_window and d.exercise_id <> all (p_exercise_ids)))
+    ),
+    all_records as materialized (
+        select r.exercise_id, r.kind, r.day, r.value, r.is_baseline, r.session_id from records r
+        union all
+        select r.exercise_id, r.kind, r.day, r.value, r.is_baseline, r.session_id from published_records r
+    ),
+    last_performed as (
+        select w.as_of_date, d.exercise_id, max(d.day) as last_performed_on
+        from (
+            -- Days before the window are one row an exercise, whatever their number.
+            select o.exercise_id, max(o.day) as day
+            from all_days o where o.day < p_anchor - 1 group by o.exercise_id
+            union all
+            select o.exercise_id, o.day from all_days o where o.day between p_anchor - 1 and p_anchor + 1
+        ) d
+        join window_days w on d.day <= w.as_of_date
+        group by w.as_of_date, d.exercise_id
+    ),
+    last_30_days as (
+        select
+            w.as_of_date, d.exercise_id, max(d.top_weight_kg) as weight_kg, max(d.best_e1rm_kg) as e1rm_kg,
+            sum(d.sessions)::integer as sessions
+        from window_days w
+        join all_days d on d.day between w.as_of_date - 29 and w.as_of_date
+        where d.day >= p_anchor - 30
+        group by w.as_of_date, d.exercise_id
+    ),
+    a_year_before as (
+        select w.as_of_date, d.exercise_id, max(d.top_weight_kg) as weight_kg, max(d.best_e1rm_kg) as e1rm_kg
+        from window_days w
+        join all_days d on d.day between w.last_year - 29 and w.last_year
+        where d.day between p_anchor - 398 and p_anchor - 363
+        group by w.as_of_date, d.exercise_id
+    ),
+    recent_records as (
+        select w.as_of_date, r.exercise_id, count(*)::integer as records
+        from window_days w
+        join all_records r on r.day between w.as_of_date - 29 and w.as_of_date
+        where r.day >= p_anchor - 30 and not r.is_baseline
+        group by w.as_of_date, r.exercise_id
+    ),
+    -- The latest record is the best: a record is strictly better than all before it.
+    bests as (
+        select distinct on (w.as_of_date, r.exercise_id, r.kind)
+            w.as_of_date, r.exercise_id, r.kind, r.value, r.day, r.session_id
+        from (
+            (
+                select distinct on (o.exercise_id, o.kind) o.*
+                from all_records o
+                where o.kind in ('weight', 'e1rm') and o.day < p_anchor - 1
+                order by o.exercise_id, o.kind, o.day desc
+            )
+            union all
+            select o.* from all_records o
+            where o.kind in ('weight', 'e1rm') and o.day between p_anchor - 1 and p_anchor + 1
+        ) r
+        join window_days w on r.day <= w.as_of_date
+        order by w.as_of_date, r.exercise_id, r.kind, r.day desc
+    ),
+    manual as (
+        select distinct on (w.as_of_date, m.exercise_id)
+            w.as_of_date, m.exercise_id, m.one_rm_kg, m.achieved_on
+        from public.user_manual_pr_records m
+        join window_days w on m.achieved_on <= w.as_of_date
+        where m.user_id = p_user_id
+            and (p_whole_window or p_exercise_ids is null or m.exercise_id = any (p_exercise_ids))
+        order by w.as_of_date, m.exercise_id, m.achieved_on desc, m.one_rm_kg desc
+    ),
+    summaries as materialized (
+        select
+            coalesce(l.as_of_date, m.as_of_date) as as_of_date,
+            coalesce(l.exercise_id, m.exercise_id) as exercise_id,
+            bw.value::numeric(8, 2) as best_weight_kg, bw.day as best_weight_on,
+            bw.session_id as best_weight_session_id,
+            be.value::numeric(10, 2) as best_e1rm_kg, be.day as best_e1rm_on,
+            be.session_id as best_e1rm_session_id,
+            greatest(m.one_rm_kg, be.value)::numeric(10, 2) as one_rm_kg,
+            case
+                when m.one_rm_kg >= be.value or be.value is null and m.one_rm_kg is not null then 'manual'
+                when be.value is not null then 'estimate'
+            end as one_rm_source,
+            case when m.one_rm_kg >= be.value or be.value is null then m.achieved_on else be.day end as one_rm_on,
+            t.weight_kg as weight_30d_kg, t.e1rm_kg as e1rm_30d_kg,
+            y.weight_kg as weight_30d_last_year_kg, y.e1rm_kg as e1rm_30d_last_year_kg,
+            l.last_performed_on,
+            coalesce(t.sessions, 0) as sessions_30d,
+            coalesce(r.records, 0) as records_30d
+        from last_performed l
+        full join manual m using (as_of_date, exercise_id)
+        left join bests bw on bw.kind = 'weight' and bw.as_of_date = l.as_of_date and bw.exercise_id = l.exercise_id
+        left join bests be on be.kind = 'e1rm' and be.as_of_date = l.as_of_date and be.exercise_id = l.exercise_id
+        left join last_30_days t on t.as_of_date = l.as_of_date and t.exercise_id = l.exercise_id
+        left join a_year_before y on y.as_of_date = l.as_of_date and y.exercise_id = l.exercise_id
+        left join recent_records r on r.as_of_date = l.as_of_date and r.exercise_id = l.exercise_id
+    ),
+
+    -- ------------------------------------------------ the differences
+    rollup_differences as (
+        insert into stats_private.stats_output_daily_rollups (
+            run_id, lease_token, op, exercise_id, day, sessions, sets, working_sets, reps, volume_kg, top_weight_kg,
+            top_weight_reps, best_e1rm_kg, best_set_volume_kg, max_reps, duration_seconds, distance_m,
+            first_session_id)
+        select
+            p_run_id, p_lease_token,
+            (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
+            coalesce(n.exercise_id, t.exercise_id), coalesce(n.day, t.day),
+            n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
+            n.best_e1rm_kg, n.best_set_volume_kg, n.max_reps, n.duration_seconds, n.distance_m, n.first_session_id
+        from by_day n
+        full join (
+            select * from public.user_exercise_daily_rollups d
+            where d.user_id = p_user_id and (p_from_date is null or d.day >= p_from_date)
+                and (p_exercise_ids is null or d.exercise_id = any (p_exercise_ids))
+        ) t on t.exercise_id = n.exercise_id and t.day = n.day
+        where t.day is null or n.day is null
+            or (t.sessions, t.sets, t.working_sets, t.reps, t.volume_kg, t.top_weight_kg, t.top_weight_reps,
+                t.best_e1rm_kg, t.best_set_volume_kg, t.max_reps, t.duration_seconds, t.distance_m,
+                t.first_session_id)
+            is distinct from
+            (n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
+                n.best_e1rm_kg, n.best_set_volume_kg, n.max_reps, n.duration_seconds, n.distance_m,
+                n.first_session_id)
+        returning op
+    ),
+    record_differences as (
+        insert into stats_private.stats_output_records (
+            run_id, lease_token, op, exercise_id, kind, day, value, previous_value, is_baseline, session_id)
+        select
+            p_run_id, p_lease_token,
+            (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
+            coalesce(n.exercise_id, t.exercise_id), coalesce(n.kind, t.kind), coalesce(n.day, t.day),
+            n.value, n.previous_value, n.is_baseline, n.session_id
+        from records n
+        full join (
+            select * from public.user_exercise_records r
+            where r.user_id = p_user_id and (p_from_date is null or r.day >= p_from_date)
+                and (p_exercise_ids is null or r.exercise_id = any (p_exercise_ids))
+        ) t on t.exercise_id = n.exercise_id and t.kind = n.kind and t.day = n.day
+        where t.day is null or n.day is null
+            or (t.value, t.previous_value, t.is_baseline, t.session_id)
+            is distinct from (n.value, n.previous_value, n.is_baseline, n.session_id)
+        returning op
+    ),
+    summary_differences as (
+        insert into stats_private.stats_output_pr_summaries (
+            run_id, lease_token, op, as_of_date, exercise_id, best_weight_kg, best_weight_on, best_weight_session_id,
+            best_e1rm_kg, best_e1rm_on, best_e1rm_session_id, one_rm_kg, one_rm_source, one_rm_on, weight_30d_kg,
+            e1rm_30d_kg, weight_30d_last_year_kg, e1rm_30d_last_year_kg, last_performed_on, sessions_30d,
+            records_30d)
+        select
+            p_run_id, p_lease_token,
+            (case when t.exercise_id is null then 'i' when n.exercise_id is null then 'd' else 'u' end)::"char",
+            coalesce(n.as_of_date, t.as_of_date), coalesce(n.exercise_id, t.exercise_id),
+            n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
+            n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
+            n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d, n.records_30d
+        from summaries n
+        full join (
+            select * from public.user_pr_exercise_summary_snapshots s
+            where s.user_id = p_user_id
+                and (p_whole_window or p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
+        ) t on t.as_of_date = n.as_of_date and t.exercise_id = n.exercise_id
+        where t.exercise_id is null or n.exercise_id is null
+            or (t.best_weight_kg, t.best_weight_on, t.best_weight_session_id, t.best_e1rm_kg, t.best_e1rm_on,
+                t.best_e1rm_session_id, t.one_rm_kg, t.one_rm_source, t.one_rm_on, t.weight_30d_kg, t.e1rm_30d_kg,
+                t.weight_30d_last_year_kg, t.e1rm_30d_last_year_kg, t.last_performed_on, t.sessions_30d,
+                t.records_30d)
+            is distinct from
+            (n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
+                n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
+                n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d,
+                n.records_30d)
+        returning op
+    )
+    select jsonb_object_agg(c.read_model, c.operations) into v_manifest
+    from (
+        select o.read_model, jsonb_object_agg(o.op, o.rows) as operations
+        from (
+            select m.read_model, m.op, count(d.op) as rows
+            from (
+                select r.read_model, p.op
+                from unnest(array['daily_rollups', 'records', 'pr_summaries']) r (read_model)
+                cross join unnest(array['d', 'u', 'i']) p (op)
+            ) m
+            left join (
+                select 'daily_rollups' as read_model, d.op from rollup_differences d
+                union all select 'records', d.op from record_differences d
+                union all select 'pr_summaries', d.op from summary_differences d
+            ) d on d.read_model = m.read_model and d.op = m.op::"char"
+            group by m.read_model, m.op
+        ) o
+        group by o.read_model
+    ) c;
+    return v_manifest;
+end;
+$$;
+
+-- A record's value as a number of which the greater is the better: least assistance counts downwards.
+create or replace function stats_private.merit(p_kind text, p_value numeric)
+returns numeric
+language sql immutable
+as $$ select case when p_kind = 'least_assistance' then -p_value else p_value end $$;

@@ -1,0 +1,185 @@
+-- public.stats_projection_publish_v1(run_id, lease_token)
+--   -> {response: published | rejected | failed | idle | lease_lost | paused, user_id, generation, rows, reason, ...}
+-- Promises: the run's differences, the headers of its three days and applied_version become visible in one commit,
+--   or nothing does. Rejected (base_moved, canonical_deleted, manifest): no read model changes and the scope waits
+--   again. Without arguments: the oldest computed run that nobody holds. Raises on a person's cancel.
+-- Locks: run row (skip locked, held to the end), write, job rows (of this run), read models,
+--   canonical rows (key share, by the foreign keys), state row
+-- Writes: read models, user_pr_overview_snapshot_headers, user_stats_refresh_state, user_stats_projection_runs,
+--   user_exercise_stats_refresh_jobs, private outputs
+-- Next: readers/get_pr_overview.sql
+create or replace function public.stats_projection_publish_v1(
+    p_run_id uuid default null, p_lease_token uuid default null
+)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_started_at timestamptz := clock_timestamp();
+    v_run public.user_stats_projection_runs;
+    v_taken record;
+    v_rejection text;
+    v_sqlstate text;
+    v_error text;
+begin
+    if stats_private.stage_is_paused('publish') then
+        return jsonb_build_object('response', 'paused');
+    end if;
+    select t.* into v_taken from stats_private.take_run('computed', p_run_id, p_lease_token) t;
+    if v_taken.refusal is not null then
+        return jsonb_build_object('response', v_taken.refusal);
+    end if;
+    v_run := v_taken.run;
+    perform stats_private.hold_lease(v_run);
+    begin
+        perform stats_private.lock_writes(v_run.user_id);
+        v_rejection := stats_private.rejection_of(v_run);
+        if v_rejection is null then
+            return stats_private.publish_run(v_run, v_started_at);
+        end if;
+    exception
+        when foreign_key_violation then
+            v_rejection := 'canonical_deleted';
+        when query_canceled then
+            if sqlerrm <> 'canceling statement due to statement timeout' then
+                raise;
+            end if;
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+        when others then
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+    end;
+    if v_rejection is not null then
+        perform stats_private.give_back_attempt(v_run, v_rejection);
+        return jsonb_build_object(
+            'response', 'rejected', 'reason', v_rejection, 'run_id', v_run.id, 'user_id', v_run.user_id);
+    end if;
+    return stats_private.fail_attempt(v_run, v_sqlstate, v_error);
+end;
+$$;
+
+-- Says why the run may not be published; null: it may. Asked under the write lock, so the answer stays true.
+create or replace function stats_private.rejection_of(p_run public.user_stats_projection_runs)
+returns text
+language sql stable
+as $$
+    select case
+        when (select s.applied_version from public.user_stats_refresh_state s where s.user_id = p_run.user_id)
+            is distinct from p_run.base_version then 'base_moved'
+        when stats_private.count_outputs(p_run.id, p_run.lease_token) is distinct from p_run.payload -> 'manifest'
+            then 'manifest'
+    end
+$$;
+
+-- Counts the private outputs of a lease in the manifest's form.
+create or replace function stats_private.count_outputs(p_run_id uuid, p_lease_token uuid)
+returns jsonb
+language sql stable
+as $$
+    select jsonb_object_agg(c.read_model, jsonb_build_object('i', c.i, 'u', c.u, 'd', c.d))
+    from (
+        select
+            o.read_model,
+            count(*) filter (where o.op = 'i') as i,
+            count(*) filter (where o.op = 'u') as u,
+            count(*) filter (where o.op = 'd') as d
+        from (
+            select 'daily_rollups' as read_model, r.op from stats_private.stats_output_daily_rollups r
+            where r.run_id = p_run_id and r.lease_token = p_lease_token
+            union all
+            select 'records', r.op from stats_private.stats_output_records r
+            where r.run_id = p_run_id and r.lease_token = p_lease_token
+            union all
+            select 'pr_summaries', s.op from stats_private.stats_output_pr_summaries s
+            where s.run_id = p_run_id and s.lease_token = p_lease_token
+            union all
+            -- A read model without differences still counts 0.
+            select m.read_model, null::"char" from unnest(array['daily_rollups', 'records', 'pr_summaries']) m (read_model)
+        ) o
+        group by o.read_model
+    ) c
+$$;
+
+-- Makes the generation visible; the caller holds the run row and the write lock and knows that nothing rejects it.
+create or replace function stats_private.publish_run(
+    p_run public.user_stats_projection_runs, p_started_at timestamptz
+)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_rows integer;
+begin
+    perform from public.user_exercise_stats_refresh_jobs j where j.run_id = p_run.id for update;
+    v_rows := stats_private.publish_daily_rollups(p_run)
+        + stats_private.publish_records(p_run)
+        + stats_private.publish_pr_summaries(p_run);
+    -- Now, not at the commit: a session deleted during the compute must reject this run, not abort the transaction.
+    set constraints all immediate;
+    perform stats_private.publish_headers(p_run);
+    perform stats_private.complete_jobs(p_run);
+    perform stats_private.delete_outputs(p_run.id);
+    update public.user_stats_projection_runs r
+    set phase = 'completed',
+        publish_ms = stats_private.elapsed_ms(p_started_at),
+        completed_at = clock_timestamp(),
+        updated_at = clock_timestamp()
+    where r.id = p_run.id;
+    update public.user_stats_refresh_state s
+    set applied_version = p_run.target_version,
+        applied_policy_version = p_run.policy_version,
+        published_anchor = p_run.anchor,
+        updated_at = clock_timestamp()
+    where s.user_id = p_run.user_id and s.applied_version = p_run.base_version;
+    if not found then
+        raise exception 'the published base moved under the write lock';
+    end if;
+    return jsonb_build_object(
+        'response', 'published', 'run_id', p_run.id, 'user_id', p_run.user_id, 'generation', p_run.target_version,
+        'rows', v_rows);
+end;
+$$;
+
+-- The headers of the run's three days carry the generation; those of other days go.
+create or replace function stats_private.publish_headers(p_run public.user_stats_projection_runs)
+returns void
+language sql
+as $$
+    delete from public.user_pr_overview_snapshot_headers h
+    where h.user_id = p_run.user_id and h.as_of_date not between p_run.anchor - 1 and p_run.anchor + 1;
+    insert into public.user_pr_overview_snapshot_headers (user_id, as_of_date, generation, exercises, generated_at)
+    select
+        p_run.user_id, w.as_of_date, p_run.target_version,
+        (
+            select count(*) from public.user_pr_exercise_summary_snapshots s
+            where s.user_id = p_run.user_id and s.as_of_date = w.as_of_date
+        ),
+        clock_timestamp()
+    from unnest(array[p_run.anchor - 1, p_run.anchor, p_run.anchor + 1]) w (as_of_date)
+    on conflict (user_id, as_of_date) do update set
+        generation = excluded.generation, exercises = excluded.exercises, generated_at = excluded.generated_at;
+$$;
+
+-- Closes the run's jobs; those that the newest one absorbed name it.
+create or replace function stats_private.complete_jobs(p_run public.user_stats_projection_runs)
+returns void
+language sql
+as $$
+    update public.user_exercise_stats_refresh_jobs j
+    set status = 'completed',
+        completed_at = clock_timestamp(),
+        updated_at = clock_timestamp(),
+        error_message = null,
+        metadata = case
+            when j.id = newest.id then j.metadata
+            else j.metadata || jsonb_build_object('absorbed_by', newest.id)
+        end
+    from (
+        select n.id from public.user_exercise_stats_refresh_jobs n
+        where n.run_id = p_run.id
+        order by n.requested_version desc
+        limit 1
+    ) newest
+    where j.run_id = p_run.id and j.status = 'processing';
+$$;

@@ -1,0 +1,145 @@
+-- Applies a lease's differences to the read models, one function a read model -> rows written
+-- Promises: runs a statement only for the operations that the manifest says have rows. The caller holds the run row
+--   and the account's write lock, and has compared the manifest with the outputs.
+-- Locks: read models
+-- Writes: user_exercise_daily_rollups, user_exercise_records, user_pr_exercise_summary_snapshots
+
+create or replace function stats_private.publish_daily_rollups(p_run public.user_stats_projection_runs)
+returns integer
+language plpgsql
+as $$
+declare
+    v_operations jsonb := p_run.payload #> '{manifest,daily_rollups}';
+begin
+    if (v_operations ->> 'd')::integer > 0 then
+        delete from public.user_exercise_daily_rollups t
+        using stats_private.stats_output_daily_rollups o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+            and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.day = o.day;
+    end if;
+    if (v_operations ->> 'u')::integer > 0 then
+        update public.user_exercise_daily_rollups t
+        set
+            sessions = o.sessions,
+            sets = o.sets,
+            working_sets = o.working_sets,
+            reps = o.reps,
+            volume_kg = o.volume_kg,
+            top_weight_kg = o.top_weight_kg,
+            top_weight_reps = o.top_weight_reps,
+            best_e1rm_kg = o.best_e1rm_kg,
+            best_set_volume_kg = o.best_set_volume_kg,
+            max_reps = o.max_reps,
+            duration_seconds = o.duration_seconds,
+            distance_m = o.distance_m,
+            first_session_id = o.first_session_id
+        from stats_private.stats_output_daily_rollups o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+            and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.day = o.day;
+    end if;
+    if (v_operations ->> 'i')::integer > 0 then
+        insert into public.user_exercise_daily_rollups (
+            user_id, exercise_id, day, sessions, sets, working_sets, reps, volume_kg, top_weight_kg,
+            top_weight_reps, best_e1rm_kg, best_set_volume_kg, max_reps, duration_seconds, distance_m,
+            first_session_id)
+        select
+            p_run.user_id, o.exercise_id, o.day, o.sessions, o.sets, o.working_sets, o.reps, o.volume_kg,
+            o.top_weight_kg, o.top_weight_reps, o.best_e1rm_kg, o.best_set_volume_kg, o.max_reps,
+            o.duration_seconds, o.distance_m, o.first_session_id
+        from stats_private.stats_output_daily_rollups o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+    end if;
+    return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
+end;
+$$;
+
+create or replace function stats_private.publish_records(p_run public.user_stats_projection_runs)
+returns integer
+language plpgsql
+as $$
+declare
+    v_operations jsonb := p_run.payload #> '{manifest,records}';
+begin
+    if (v_operations ->> 'd')::integer > 0 then
+        delete from public.user_exercise_records t
+        using stats_private.stats_output_records o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+            and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.kind = o.kind and t.day = o.day;
+    end if;
+    if (v_operations ->> 'u')::integer > 0 then
+        update public.user_exercise_records t
+        set
+            value = o.value,
+            previous_value = o.previous_value,
+            is_baseline = o.is_baseline,
+            session_id = o.session_id
+        from stats_private.stats_output_records o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+            and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.kind = o.kind and t.day = o.day;
+    end if;
+    if (v_operations ->> 'i')::integer > 0 then
+        insert into public.user_exercise_records (
+            user_id, exercise_id, kind, day, value, previous_value, is_baseline, session_id)
+        select
+            p_run.user_id, o.exercise_id, o.kind, o.day, o.value, o.previous_value, o.is_baseline,
+            o.session_id
+        from stats_private.stats_output_records o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+    end if;
+    return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
+end;
+$$;
+
+create or replace function stats_private.publish_pr_summaries(p_run public.user_stats_projection_runs)
+returns integer
+language plpgsql
+as $$
+declare
+    v_operations jsonb := p_run.payload #> '{manifest,pr_summaries}';
+begin
+    if (v_operations ->> 'd')::integer > 0 then
+        delete from public.user_pr_exercise_summary_snapshots t
+        using stats_private.stats_output_pr_summaries o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+            and t.user_id = p_run.user_id and t.as_of_date = o.as_of_date and t.exercise_id = o.exercise_id;
+    end if;
+    if (v_operations ->> 'u')::integer > 0 then
+        update public.user_pr_exercise_summary_snapshots t
+        set
+            best_weight_kg = o.best_weight_kg,
+            best_weight_on = o.best_weight_on,
+            best_weight_session_id = o.best_weight_session_id,
+            best_e1rm_kg = o.best_e1rm_kg,
+            best_e1rm_on = o.best_e1rm_on,
+            best_e1rm_session_id = o.best_e1rm_session_id,
+            one_rm_kg = o.one_rm_kg,
+            one_rm_source = o.one_rm_source,
+            one_rm_on = o.one_rm_on,
+            weight_30d_kg = o.weight_30d_kg,
+            e1rm_30d_kg = o.e1rm_30d_kg,
+            weight_30d_last_year_kg = o.weight_30d_last_year_kg,
+            e1rm_30d_last_year_kg = o.e1rm_30d_last_year_kg,
+            last_performed_on = o.last_performed_on,
+            sessions_30d = o.sessions_30d,
+            records_30d = o.records_30d
+        from stats_private.stats_output_pr_summaries o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+            and t.user_id = p_run.user_id and t.as_of_date = o.as_of_date and t.exercise_id = o.exercise_id;
+    end if;
+    if (v_operations ->> 'i')::integer > 0 then
+        insert into public.user_pr_exercise_summary_snapshots (
+            user_id, as_of_date, exercise_id, best_weight_kg, best_weight_on, best_weight_session_id,
+            best_e1rm_kg, best_e1rm_on, best_e1rm_session_id, one_rm_kg, one_rm_source, one_rm_on,
+            weight_30d_kg, e1rm_30d_kg, weight_30d_last_year_kg, e1rm_30d_last_year_kg, last_performed_on,
+            sessions_30d, records_30d)
+        select
+            p_run.user_id, o.as_of_date, o.exercise_id, o.best_weight_kg, o.best_weight_on,
+            o.best_weight_session_id, o.best_e1rm_kg, o.best_e1rm_on, o.best_e1rm_session_id, o.one_rm_kg,
+            o.one_rm_source, o.one_rm_on, o.weight_30d_kg, o.e1rm_30d_kg, o.weight_30d_last_year_kg,
+            o.e1rm_30d_last_year_kg, o.last_performed_on, o.sessions_30d, o.records_30d
+        from stats_private.stats_output_pr_summaries o
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+    end if;
+    return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
+end;
+$$;

@@ -1,0 +1,114 @@
+-- public.enqueue_user_exercise_stats_refresh_job(...) -> the new generation (requested_version)
+-- Promises: one more generation for the account, in the caller's transaction, and one unlocked pending row whose
+--   scope covers it. requested_version order is commit order: the state row's lock is held to the commit. A row
+--   that a claim holds is left to it and the next row begins; processing rows are never touched. One NOTIFY where
+--   a pending row begins, none where it grows.
+-- Locks: write, state row, job rows (skip locked)
+-- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs
+create or replace function public.enqueue_user_exercise_stats_refresh_job(
+    p_user_id uuid,
+    p_from_date date,
+    p_exercise_ids text [],
+    p_event_type text,
+    p_source_ref text default null,
+    p_reason text default '',
+    p_metadata jsonb default '{}',
+    p_priority integer default 0,
+    p_window_only boolean default false
+)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_is_canonical_write boolean;
+    v_generation bigint;
+begin
+    select t.is_canonical_write into v_is_canonical_write
+    from public.stats_refresh_event_types t where t.id = p_event_type;
+    if p_user_id is null then
+        raise exception using errcode = '22023', message = 'user_id: is required';
+    elsif v_is_canonical_write is null then
+        raise exception using errcode = '22023', message = 'event_type: is not one of stats_refresh_event_types';
+    end if;
+    perform stats_private.lock_writes(p_user_id);
+    v_generation := stats_private.request_generation(p_user_id, v_is_canonical_write);
+    if not stats_private.merge_into_pending_job(
+        p_user_id, v_generation, (p_from_date, coalesce(p_exercise_ids, '{}'), p_window_only),
+        p_event_type, p_source_ref, p_reason, p_metadata, p_priority)
+    then
+        insert into public.user_exercise_stats_refresh_jobs (
+            user_id, event_type, from_date, exercise_ids, reason, source_ref, metadata, requested_version, priority,
+            window_only)
+        values (
+            p_user_id, p_event_type, p_from_date, coalesce(p_exercise_ids, '{}'), p_reason, p_source_ref,
+            coalesce(p_metadata, '{}') || jsonb_build_object(
+                'event_type', p_event_type, 'source_ref', p_source_ref, 'enqueued_at', clock_timestamp(),
+                'merge_count', 0),
+            v_generation, p_priority, p_window_only);
+        -- The payload is constant so that the server folds repeats within a transaction into one.
+        perform pg_notify('stats_refresh_dirty', '');
+    end if;
+    return v_generation;
+end;
+$$;
+
+-- Takes the account's next generation; p_is_canonical_write counts it in source_revision too.
+-- Locks: state row (the caller holds write)
+create or replace function stats_private.request_generation(p_user_id uuid, p_is_canonical_write boolean)
+returns bigint
+language sql
+as $$
+    insert into public.user_stats_refresh_state as s (user_id, requested_version, source_revision)
+    values (p_user_id, 1, p_is_canonical_write::integer)
+    on conflict (user_id) do update set
+        requested_version = s.requested_version + 1,
+        source_revision = s.source_revision + excluded.source_revision,
+        updated_at = clock_timestamp()
+    returning requested_version
+$$;
+
+-- Grows the account's unlocked pending row by one event; false where there is none to be had.
+-- Locks: job rows (skip locked; the caller holds write and the state row)
+create or replace function stats_private.merge_into_pending_job(
+    p_user_id uuid, p_generation bigint, p_scope stats_private.refresh_scope,
+    p_event_type text, p_source_ref text, p_reason text, p_metadata jsonb, p_priority integer
+)
+returns boolean
+language plpgsql
+as $$
+declare
+    v_job public.user_exercise_stats_refresh_jobs;
+    v_scope stats_private.refresh_scope;
+begin
+    select j.* into v_job
+    from public.user_exercise_stats_refresh_jobs j
+    where j.user_id = p_user_id and j.status = 'pending'
+    order by j.requested_version desc
+    limit 1
+    for update skip locked;
+    if not found then
+        return false;
+    end if;
+    v_scope := stats_private.merge_scopes(
+        array[(v_job.from_date, v_job.exercise_ids, v_job.window_only)::stats_private.refresh_scope, p_scope]);
+    update public.user_exercise_stats_refresh_jobs j
+    set from_date = v_scope.from_date,
+        exercise_ids = v_scope.exercise_ids,
+        window_only = v_scope.window_only,
+        reason = case
+            when p_reason = '' or p_reason = any (string_to_array(v_job.reason, '; ')) then v_job.reason
+            when v_job.reason = '' then p_reason
+            else v_job.reason || '; ' || p_reason
+        end,
+        metadata = v_job.metadata || coalesce(p_metadata, '{}') || jsonb_build_object(
+            'event_type', p_event_type, 'source_ref', p_source_ref, 'enqueued_at', clock_timestamp(),
+            'merge_count', coalesce((v_job.metadata ->> 'merge_count')::integer, 0) + 1),
+        requested_version = p_generation,
+        priority = least(v_job.priority, p_priority),
+        updated_at = clock_timestamp()
+    where j.id = v_job.id;
+    return true;
+end;
+$$;

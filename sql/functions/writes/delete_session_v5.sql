@@ -1,0 +1,47 @@
+-- public.delete_session_v5(session_id, expected_user_id, mutation_id) -> receipt
+-- Promises: deletes one session of the signed-in account; what was published of it loses its link at once and the
+--   rest with the next generation. Receipt and dirty range commit with it; the same mutation_id again replays.
+--   Raises 42501, 22023, and P0002 where the account has no such session.
+-- Locks: write, state row, job rows (skip locked), canonical rows, read models (their links to the session)
+-- Writes: workout_sessions, session_exercise_part, session_sets, stats_mutation_receipts,
+--   user_stats_refresh_state, user_exercise_stats_refresh_jobs, read models' session links
+create or replace function public.delete_session_v5(p_session_id uuid, p_expected_user_id uuid, p_mutation_id uuid)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_user_id uuid;
+    v_payload_hash bytea;
+    v_receipt jsonb;
+    v_old public.workout_sessions;
+    v_exercise_ids text [];
+    v_generation bigint;
+begin
+    v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
+    if p_mutation_id is null or p_session_id is null then
+        raise exception using errcode = '22023',
+            message = case when p_mutation_id is null then 'mutation_id' else 'session_id' end || ': is required';
+    end if;
+    v_payload_hash := stats_private.payload_hash(
+        'delete_session_v5', jsonb_build_object('session_id', p_session_id));
+
+    perform stats_private.lock_writes(v_user_id);
+    v_receipt := stats_private.replayed_receipt(v_user_id, p_mutation_id, v_payload_hash);
+    if v_receipt is not null then
+        return v_receipt;
+    end if;
+
+    v_old := stats_private.session_to_change(p_session_id, v_user_id, null);
+    v_exercise_ids := stats_private.exercise_ids_of_session(p_session_id);
+    v_generation := public.enqueue_user_exercise_stats_refresh_job(
+        v_user_id, v_old.session_date, v_exercise_ids, 'session_deleted', 'session:' || p_session_id,
+        'session deleted');
+    perform stats_private.delete_session_parts(p_session_id);
+    delete from public.workout_sessions w where w.id = p_session_id;
+    return stats_private.store_receipt(
+        v_user_id, p_mutation_id, v_payload_hash, 'session_deleted', p_session_id, v_generation,
+        jsonb_build_object('session_id', p_session_id, 'updated_at', clock_timestamp()));
+end;
+$$;

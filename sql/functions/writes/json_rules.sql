@@ -1,0 +1,105 @@
+-- Rules for one JSON value: each returns null where the value keeps it (or is absent), else the rule as text.
+-- Promises: no cast is tried before the type is known, so bad input never raises from here.
+-- Locks: none
+-- Writes: nothing
+
+-- A number in [p_min, p_max].
+create or replace function stats_private.number_problem(p_value jsonb, p_min numeric, p_max numeric)
+returns text
+language sql immutable
+as $$
+    select case
+        when p_value is null or jsonb_typeof(p_value) = 'null' then null
+        when jsonb_typeof(p_value) <> 'number' then 'must be a number'
+        when p_value::numeric < p_min or p_value::numeric > p_max
+            then format('must be from %s to %s', p_min, p_max)
+    end
+$$;
+
+-- A whole number in [p_min, p_max].
+create or replace function stats_private.whole_number_problem(p_value jsonb, p_min numeric, p_max numeric)
+returns text
+language sql immutable
+as $$
+    select case
+        when p_value is null or jsonb_typeof(p_value) = 'null' then null
+        when jsonb_typeof(p_value) <> 'number' then 'must be a number'
+        when p_value::numeric < p_min or p_value::numeric > p_max
+            then format('must be from %s to %s', p_min, p_max)
+        when p_value::numeric % 1 <> 0 then 'must be a whole number'
+    end
+$$;
+
+-- A text of at most p_max_length characters.
+create or replace function stats_private.text_problem(p_value jsonb, p_max_length integer)
+returns text
+language sql immutable
+as $$
+    select case
+        when p_value is null or jsonb_typeof(p_value) = 'null' then null
+        when jsonb_typeof(p_value) <> 'string' then 'must be a text'
+        when char_length(p_value #>> '{}') > p_max_length
+            then format('must have at most %s characters', p_max_length)
+    end
+$$;
+
+-- A uuid in text form.
+create or replace function stats_private.uuid_problem(p_value jsonb)
+returns text
+language sql immutable
+as $$
+    select case
+        when p_value is null or jsonb_typeof(p_value) = 'null' then null
+        when jsonb_typeof(p_value) <> 'string'
+            or p_value #>> '{}' !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+            then 'must be a uuid'
+    end
+$$;
+
+-- A calendar day YYYY-MM-DD from 1900-01-01 to one year from now.
+create or replace function stats_private.day_problem(p_value jsonb)
+returns text
+language plpgsql stable
+as $$
+begin
+    if p_value is null or jsonb_typeof(p_value) = 'null' then
+        return null;
+    elsif jsonb_typeof(p_value) <> 'string' or p_value #>> '{}' !~ '^\d{4}-\d{2}-\d{2}$' then
+        return 'must be a date, YYYY-MM-DD';
+    elsif (p_value #>> '{}')::date not between '1900-01-01' and stats_private.utc_today() + 366 then
+        return 'must be from 1900-01-01 to one year from now';
+    end if;
+    return null;
+exception
+    when datetime_field_overflow or invalid_datetime_format then
+        return 'must be a date, YYYY-MM-DD';
+end;
+$$;
+
+-- A moment in ISO 8601 with its offset from UTC, from 1900 to one year from now.
+create or replace function stats_private.moment_problem(p_value jsonb)
+returns text
+language plpgsql stable
+as $$
+begin
+    if p_value is null or jsonb_typeof(p_value) = 'null' then
+        return null;
+    elsif jsonb_typeof(p_value) <> 'string'
+        or p_value #>> '{}' !~ '^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}(:?\d{2})?)$'
+    then
+        return 'must be a time with its offset, like 2026-01-31T18:30:00+01:00';
+    elsif (p_value #>> '{}')::timestamptz not between '1900-01-01 00:00+00' and now() + interval '1 year 1 day' then
+        return 'must be from 1900 to one year from now';
+    end if;
+    return null;
+exception
+    when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
+        return 'must be a time with its offset, like 2026-01-31T18:30:00+01:00';
+end;
+$$;
+
+-- The server's "today": the UTC date, whatever the session's TimeZone says.
+create or replace function stats_private.utc_today()
+returns date
+language sql stable
+as $$ select (now() at time zone 'UTC')::date $$;

@@ -1,0 +1,51 @@
+-- Durable receipts: the same mutation_id writes once and answers the same for ever after.
+-- Promises: called after the account's write lock was taken in an earlier statement, so that two devices with the
+--   same mutation_id at the same moment see each other's receipt.
+-- Locks: none of their own
+-- Writes: stats_mutation_receipts
+
+-- Returns the stored receipt with replayed = true; null where this mutation is new. Raises 22023 where the id was
+-- used for something else.
+create or replace function stats_private.replayed_receipt(p_user_id uuid, p_mutation_id uuid, p_payload_hash bytea)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_receipt public.stats_mutation_receipts;
+begin
+    select r.* into v_receipt
+    from public.stats_mutation_receipts r
+    where r.user_id = p_user_id and r.mutation_id = p_mutation_id;
+    if not found then
+        return null;
+    elsif v_receipt.payload_hash <> p_payload_hash then
+        raise exception using errcode = '22023',
+            message = 'mutation_id: was already used for another write; take a new one for a new write';
+    end if;
+    return v_receipt.response || '{"replayed": true}';
+end;
+$$;
+
+-- Stores and returns the receipt of a write.
+create or replace function stats_private.store_receipt(
+    p_user_id uuid, p_mutation_id uuid, p_payload_hash bytea, p_operation text, p_session_id uuid,
+    p_generation bigint, p_details jsonb
+)
+returns jsonb
+language sql
+as $$
+    insert into public.stats_mutation_receipts (
+        user_id, mutation_id, operation, payload_hash, session_id, requested_version, response)
+    values (
+        p_user_id, p_mutation_id, p_operation, p_payload_hash, p_session_id, p_generation,
+        jsonb_build_object(
+            'mutation_id', p_mutation_id, 'operation', p_operation, 'statsRequestedVersion', p_generation,
+            'replayed', false) || p_details)
+    returning response
+$$;
+
+-- Hashes what a write is asked to do: its operation and its arguments, in jsonb's one canonical spelling.
+create or replace function stats_private.payload_hash(p_operation text, p_arguments jsonb)
+returns bytea
+language sql immutable
+as $$ select sha256(convert_to(p_operation || ':' || p_arguments::text, 'UTF8')) $$;

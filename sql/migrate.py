@@ -1,0 +1,86 @@
+"""Bring a database to this release: roles, Alembic steps, functions and grants, all in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from psycopg2 import errors
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from sql.functions import apply_functions
+from sql.roles import OWNER, create_roles
+
+_ATTEMPTS = 30
+_LOCK_KEY = "stats-refresh:migrate"
+
+
+class DatabaseTooNew(Exception):
+    """The database was migrated by a later release than this one."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What one `migrate` changed: the schema step before and after, and the names of the applied SQL files."""
+
+    before: str | None
+    after: str
+    functions: list[str]
+
+
+def migrate(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Migrated:
+    """Migrate the database behind `engine`; safe to repeat, from two processes at once, and with workers running.
+
+    Waits for any table lock only briefly and starts over, so that saves never queue behind a waiting migration;
+    `pause(seconds)` is called between attempts. Raises DatabaseTooNew for a database of a later release.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with engine.begin() as connection:
+                return _migrate(connection)
+        except DBAPIError as error:
+            if not isinstance(error.orig, errors.LockNotAvailable | errors.DeadlockDetected) or attempt == _ATTEMPTS:
+                raise
+        pause(0.2)
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+def _migrate(connection: Connection) -> Migrated:
+    connection.execute(text("select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(:key, 0))"), {"key": _LOCK_KEY})
+    connection.execute(text("set local lock_timeout = '500ms'"))
+    create_roles(connection)
+    connection.execute(text(f"set local role {OWNER}"))
+    before = _schema_version(connection)
+    config = alembic_config(connection)
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    assert newest is not None
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise DatabaseTooNew(
+            f"the database is at schema step {before}, which this release does not know; install the newer release"
+        ) from error
+    return Migrated(before, newest, apply_functions(connection))
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Return Alembic's configuration for steps that run on `connection`, in its transaction."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def _schema_version(connection: Connection) -> str | None:
+    if connection.scalar(text("select pg_catalog.to_regclass('public.stats_refresh_schema_version') is null")):
+        return None
+    version: str | None = connection.scalar(text("select version_num from public.stats_refresh_schema_version"))
+    return version

@@ -1,0 +1,39 @@
+"""The roles that the identity model needs. Roles belong to the whole cluster, so neighbours may make them too."""
+
+from __future__ import annotations
+
+from psycopg2 import errors
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+
+OWNER = "stats_refresh_owner"
+"""Owns every table and function; nobody logs in as it."""
+
+API_ROLES = ("anon", "authenticated", "service_role")
+"""The roles that a caller's transaction takes on, as PostgREST and Supabase name them."""
+
+
+def create_roles(connection: Connection) -> None:
+    """Create the missing roles and let this login act as the owner. Existing roles are left as they are."""
+    for role in (OWNER, *API_ROLES):
+        _create_role(connection, role)
+    if not connection.scalar(text("select rolsuper from pg_catalog.pg_roles where rolname = current_user")):
+        connection.execute(text(f"grant {OWNER} to current_user"))
+    database = connection.scalar(text("select pg_catalog.quote_ident(pg_catalog.current_database())"))
+    connection.execute(text(f"grant create on database {database} to {OWNER}"))
+    connection.execute(text(f"grant create, usage on schema public to {OWNER}"))
+    if connection.scalar(text("select pg_catalog.to_regnamespace('auth') is not null")):
+        connection.execute(text(f"grant usage on schema auth to {OWNER}"))
+
+
+def _create_role(connection: Connection, role: str) -> None:
+    exists = connection.scalar(text("select exists (select from pg_catalog.pg_roles where rolname = :role)"), {"role": role})
+    if exists:
+        return
+    try:
+        with connection.begin_nested():
+            connection.execute(text(f"create role {role} nologin"))
+    except (ProgrammingError, DBAPIError) as error:
+        # Another database of this cluster made it in the meantime: before (42710) or while (23505) we did.
+        if not isinstance(error.orig, errors.DuplicateObject | errors.UniqueViolation):
+            raise

@@ -1,0 +1,106 @@
+"""Fixtures on real parts: an embedded Postgres for each pytest process, and a migrated database for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.pool import NullPool
+
+from ops.embedded.postgres import FAST, PostgresServer
+from sql.migrate import migrate
+from tasks.transaction import Identity, account, service, transaction
+
+LOGIN = "stats_refresh_worker"
+"""The login of workers and backends in the tests: may take on the API roles, owns nothing."""
+
+_names = itertools.count(1)
+
+
+@dataclass
+class Database:
+    """One migrated database. `engine` logs in as the workers do, `admin_engine` as the superuser."""
+
+    url: str
+    admin_url: str
+    engine: Engine = field(init=False)
+    admin_engine: Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engine = create_engine(self.url, pool_size=40)
+        self.admin_engine = create_engine(self.admin_url, poolclass=NullPool)
+
+    def as_account(self, user_id: UUID, *, admin: bool = False) -> _Caller:
+        return _Caller(self.engine, account(user_id, admin=admin))
+
+    def as_service(self) -> _Caller:
+        return _Caller(self.engine, service())
+
+    def admin(self, statement: str, **parameters: object) -> list[tuple]:
+        """Run one statement as the superuser and return its rows."""
+        with self.admin_engine.begin() as connection:
+            return _rows(connection, statement, parameters)
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """Runs statements as one identity, each in a transaction of its own."""
+
+    engine: Engine
+    identity: Identity
+
+    def __call__(self, statement: str, **parameters: object) -> list[tuple]:
+        with transaction(self.engine, self.identity) as connection:
+            return _rows(connection, statement, parameters)
+
+    def value(self, statement: str, **parameters: object):
+        """Return the one value of the one row."""
+        [[value]] = self(statement, **parameters)
+        return value
+
+
+def _rows(connection: Connection, statement: str, parameters: dict[str, object]) -> list[tuple]:
+    result = connection.execute(text(statement), parameters)
+    return [tuple(row) for row in result] if result.returns_rows else []
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    server = PostgresServer(settings={**FAST, "max_connections": "120"})
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: PostgresServer) -> str:
+    """A migrated database that nobody connects to, to be copied for each test."""
+    engine = create_engine(postgres_server.url(), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.execute(text("create database stats_template"))
+    migrate(create_engine(postgres_server.url("stats_template"), poolclass=NullPool))
+    with engine.connect() as connection:
+        connection.execute(text(f"create role {LOGIN} login in role anon, authenticated, service_role"))
+    return "stats_template"
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer, template_database: str) -> Iterator[Database]:
+    """A migrated database of the test's own."""
+    name = f"test_{next(_names)}"
+    server = create_engine(postgres_server.url(), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with server.connect() as connection:
+        connection.execute(text(f"create database {name} template {template_database}"))
+    made = Database(postgres_server.url(name, LOGIN), postgres_server.url(name))
+    try:
+        yield made
+    finally:
+        made.engine.dispose()
+        with server.connect() as connection:
+            connection.execute(text(f"drop database {name} with (force)"))

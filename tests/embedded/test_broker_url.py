@@ -1,0 +1,43 @@
+"""One URL for redis-py and for Celery."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from kombu import Connection
+
+from ops.embedded.valkey import ValkeyServer
+from tasks.broker import broker_url
+
+
+@pytest.mark.parametrize(
+    ("redis_url", "expected"),
+    [
+        ("redis://127.0.0.1:6379/2", "redis://127.0.0.1:6379/2"),
+        ("redis://127.0.0.1:6379?db=2", "redis://127.0.0.1:6379/2"),
+        ("rediss://user:pw@cache:6380/0", "rediss://user:pw@cache:6380/0"),
+        ("unix:///run/valkey.sock", "redis+socket:///run/valkey.sock?virtual_host=0"),
+        ("unix:///run/valkey.sock?db=3", "redis+socket:///run/valkey.sock?virtual_host=3"),
+        ("unix://user:p%40w@/run/a%20b.sock?db=1", "redis+socket://user:p%40w@/run/a%20b.sock?virtual_host=1"),
+    ],
+)
+def test_form_for_celery(redis_url: str, expected: str) -> None:
+    assert broker_url(redis_url) == expected
+
+
+@pytest.mark.parametrize("database", [0, 3])
+def test_both_clients_reach_the_same_database(database: int) -> None:
+    with ValkeyServer() as server:
+        url = server.redis_url.replace("db=0", f"db={database}")
+        with Connection(broker_url(url)) as celery, redis.Redis.from_url(url) as ours:
+            celery.default_channel.client.set("who", "celery")
+            assert ours.get("who") == b"celery"
+
+
+def test_url_with_a_password_and_a_path_with_a_space() -> None:
+    url = "unix://user:p%40w@/run/a%20b.sock?db=1"
+    ours = redis.ConnectionPool.from_url(url).connection_kwargs
+    with Connection(broker_url(url)) as celery:
+        theirs = celery.channel()._connparams()
+    for name in ("path", "username", "password", "db"):
+        assert str(theirs[name]) == str(ours[name])

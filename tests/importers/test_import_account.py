@@ -1,0 +1,86 @@
+"""What `stats-refresh import` says without a database: wrong options, an unreachable server, the account."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+from sqlalchemy import create_engine
+
+from ops.errors import OperatorError
+from ops.importers.history import ParsedHistory, Remark, SkippedRow
+from ops.importing import ImportReport, account_lines, import_and_account, import_file, read_history
+from ops.sample_history import sample_history
+
+USER = UUID("00000000-0000-4000-8000-000000000001")
+NOBODY_LISTENS = "postgresql+psycopg2://nobody@127.0.0.1:1/nothing"
+
+
+def report(skipped=(), remarks=(), taken=10):
+    return ImportReport(
+        sessions_saved=3,
+        sessions_already_there=1,
+        sessions_refused=0,
+        sets_taken=taken,
+        skipped=tuple(skipped),
+        data_rows=taken + len(skipped),
+        remarks=tuple(remarks),
+        stats_requested_version=3,
+    )
+
+
+def test_the_account_adds_up_and_groups_by_reason():
+    skipped = [SkippedRow(line, "a rest timer, not a set") for line in range(2, 10)]
+    skipped.append(SkippedRow(20, 'Reps "8.5" is not a whole number'))
+    assert account_lines(report(skipped, [Remark(7, "distances were read as miles")])) == [
+        "3 sessions saved, 1 already there",
+        "10 sets taken + 9 rows skipped = 19 data rows",
+        "  skipped 8: a rest timer, not a set (lines 2, 3, 4, 5, 6 and 3 more)",
+        '  skipped 1: Reps "8.5" is not a whole number (line 20)',
+        "  note: distances were read as miles (line 7)",
+    ]
+
+
+def test_the_account_of_many_reasons_stays_short_and_adds_up():
+    lines = account_lines(report([SkippedRow(line, f"reason {line}") for line in range(2, 32)]))
+    assert len(lines) == 2 + 20 + 1
+    assert lines[-1] == "  skipped 10: for 10 more reasons"
+
+
+def test_an_unknown_format_names_the_known_ones():
+    with pytest.raises(OperatorError, match='unknown format "excel": pass --format strong'):
+        read_history(Path("any"), "excel", "kg")
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Town", "Europe", "/etc/passwd", "../UTC", ""])
+def test_an_unknown_zone(zone):
+    with pytest.raises(OperatorError, match="unknown time zone"):
+        import_file(Path("any"), "strong", "kg", USER, zone, NOBODY_LISTENS)
+
+
+def test_a_database_url_of_another_kind(tmp_path):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
+    )
+    with pytest.raises(OperatorError, match="only postgresql:// works"):
+        import_file(file, "strong", "kg", USER, "UTC", "mysql://localhost/x")
+
+
+def test_an_unreachable_database_is_one_line_that_says_what_to_do():
+    console = Console(file=io.StringIO())
+    with pytest.raises(OperatorError) as stopped:
+        import_and_account(create_engine(NOBODY_LISTENS), USER, "sample", sample_history(), console=console)
+    message = str(stopped.value)
+    assert "no connection to the database" in message
+    assert "STATS_REFRESH_DATABASE_URL" in message
+    assert "0 of 300 sessions done" in message
+    assert "\n" not in message
+
+
+def test_a_history_that_loses_a_row_is_a_bug():
+    with pytest.raises(ValueError, match="data rows"):
+        ParsedHistory(sessions=(), skipped=(), data_rows=1, tracking={})

@@ -1,0 +1,255 @@
+"""Histories into a real database: what is stored, a second time, refused, interrupted."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from rich.console import Console
+from sqlalchemy import text
+
+from ops.errors import OperatorError
+from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
+from ops.importing import import_and_account, import_history, read_history
+from ops.sample_history import PROVIDER, sample_history
+from tasks.transaction import account, transaction
+
+DAY = date(2024, 1, 8)
+
+
+@pytest.fixture
+def user():
+    return uuid4()
+
+
+def rows(database, user, query, **parameters):
+    with transaction(database.engine, account(user)) as connection:
+        return [tuple(found) for found in connection.execute(text(query), parameters)]
+
+
+def session(*blocks, ref="one", day=DAY, at=None):
+    return ImportedSession(ref, day, at, "Push", 3600, None, tuple(blocks))
+
+
+def block(exercise, *sets):
+    return ImportedBlock(exercise, None, sets)
+
+
+def history(*sessions, **tracking):
+    names = {found.exercise for one in sessions for found in one.blocks}
+    taken = sum(1 for one in sessions for _ in one.sets())
+    return ParsedHistory(
+        sessions, (), taken, {name: tracking.get(name.lower(), "weight_reps") for name in names}
+    )
+
+
+def lift(line, weight="60", reps=8):
+    return ImportedSet(line, weight_kg=Decimal(weight), reps=reps)
+
+
+def adds_up(report):
+    return report.sets_taken + len(report.skipped) == report.data_rows
+
+
+def stored_sessions(database, user):
+    return rows(
+        database,
+        user,
+        "select source, source_ref, session_date, started_at, title, duration_seconds"
+        " from public.workout_sessions order by session_date, source_ref",
+    )
+
+
+def stored_sets(database, user):
+    return rows(
+        database,
+        user,
+        "select x.name, s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds, s.is_completed"
+        " from public.session_sets s"
+        " join public.session_exercise_part p on p.id = s.part_id"
+        " join public.workout_sessions w on w.id = p.session_id"
+        " join public.exercises x on x.id = p.exercise_id"
+        " order by w.session_date, w.source_ref, p.position, s.set_no",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sessions", "sets"),
+    [("strong-kg-de-10months.csv", 129, 2078), ("strong-kg-olympic-lifting.csv", 86, 1903)],
+)
+def test_a_real_file_goes_in_whole_and_a_second_time_changes_nothing(
+    database, user, real_file, name, sessions, sets
+):
+    read = read_history(real_file(name), "strong", "kg")
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sets_taken, report.skipped) == (sessions, sets, ())
+    assert report.stats_requested_version == sessions
+    assert len(stored_sessions(database, user)) == sessions
+    before = stored_sets(database, user)
+    assert [(row[0], row[2], row[3]) for row in before] == [
+        (found.exercise, done.weight_kg, done.reps)
+        for one in sorted(read.sessions, key=lambda one: (one.session_date, one.source_ref))
+        for found in one.blocks
+        for done in found.sets
+    ]
+
+    again = import_history(database.engine, user, "strong", read)
+    assert (again.sessions_saved, again.sessions_already_there, again.sets_taken) == (0, sessions, 0)
+    assert {row.reason for row in again.skipped} == {"session already imported"}
+    assert adds_up(again)
+    assert again.stats_requested_version is None
+    assert stored_sets(database, user) == before
+
+
+def test_the_sample_history_goes_in_whole(database, user):
+    sample = sample_history(date(2026, 3, 1))
+    report = import_history(database.engine, user, PROVIDER, sample)
+    assert (report.sessions_saved, report.sets_taken) == (len(sample.sessions), sample.taken)
+    trackings = rows(
+        database, user, "select name, tracking from public.exercises where owner_user_id = :u", u=user
+    )
+    assert dict(trackings) == dict(sample.tracking)
+
+
+def test_a_session_is_stored_as_read(database, user):
+    printed = datetime(2024, 1, 8, 0, 30)
+    one = session(
+        block("Bench", lift(2, "62.50"), ImportedSet(3, set_type="warmup", weight_kg=Decimal(20))),
+        block("Run", ImportedSet(4, distance_m=Decimal("2500.25"), duration_seconds=900)),
+        block("Bench", lift(5)),
+        at=printed,
+    )
+    read = history(one, run="distance_duration")
+    import_history(database.engine, user, "strong", read, timezone="Europe/Berlin")
+    # The day stays as printed; the time of day is local.
+    assert stored_sessions(database, user) == [
+        ("strong", "one", DAY, datetime(2024, 1, 7, 23, 30, tzinfo=UTC), "Push", 3600)
+    ]
+    assert stored_sets(database, user) == [
+        ("Bench", "normal", Decimal("62.50"), 8, None, None, True),
+        ("Bench", "warmup", Decimal("20.00"), None, None, None, True),
+        ("Run", "normal", None, None, Decimal("2500.25"), 900, True),
+        ("Bench", "normal", Decimal("60.00"), 8, None, None, True),
+    ]
+
+
+def test_assistance_is_stored_by_its_absolute_value(database, user):
+    import_history(
+        database.engine, user, "strong", history(session(block("Chin", lift(2, "-20"))), chin="assisted_reps")
+    )
+    assert stored_sets(database, user) == [("Chin", "normal", Decimal("20.00"), 8, None, None, True)]
+
+
+def test_a_row_that_contradicts_the_known_exercise_is_skipped(database, user):
+    import_history(
+        database.engine,
+        user,
+        "strong",
+        history(session(block("Dip", ImportedSet(2, reps=8))), dip="reps_only"),
+    )
+    later = session(block("Dip", lift(2), ImportedSet(3, reps=9)), block("Bench", lift(4)), ref="two")
+    only_dips = session(block("Dip", lift(5)), ref="three")
+    report = import_history(database.engine, user, "strong", history(later, only_dips))
+    assert (report.sessions_saved, report.sessions_refused, report.sets_taken) == (1, 1, 2)
+    assert [(row.line, row.reason) for row in report.skipped] == [
+        (2, 'a weight on "Dip", which is tracked as reps_only'),
+        (5, 'a weight on "Dip", which is tracked as reps_only'),
+    ]
+    assert adds_up(report)
+
+
+def test_a_refused_session_is_reported_and_the_rest_goes_in(database, user):
+    read = history(
+        session(block("Bench", lift(2)), ref="first"),
+        session(block("Bench", lift(3), lift(4)), ref="second", day=date(1066, 10, 14)),
+        session(block("Bench", lift(5)), ref="third"),
+    )
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_refused) == (2, 1)
+    assert [row.line for row in report.skipped] == [3, 4]
+    assert "session_date" in report.skipped[0].reason
+    assert adds_up(report)
+    assert [row[1] for row in stored_sessions(database, user)] == ["first", "third"]
+
+
+def test_an_exercise_without_a_possible_name_costs_its_own_rows(database, user):
+    read = history(session(block("x" * 1000, lift(2)), block("Bench", lift(3))))
+    report = import_history(database.engine, user, "strong", read)
+    assert report.sets_taken == 1
+    [skipped] = report.skipped
+    assert skipped.line == 2
+    assert "exercise refused" in skipped.reason
+
+
+def test_an_interrupted_import_says_how_far_it_came_and_continues(database, user):
+    read = history(*(session(block("Bench", lift(line)), ref=f"ref {line}") for line in range(2, 7)))
+
+    def interrupt_after_two(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(OperatorError, match="interrupted; 2 of 5 sessions done, 2 of them saved") as stopped:
+        import_history(database.engine, user, "strong", read, interrupt_after_two)
+    assert stopped.value.exit_code == 130
+    assert len(stored_sessions(database, user)) == 2
+
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_already_there) == (3, 2)
+
+
+def test_a_lost_connection_says_how_far_it_came(database, user):
+    read = history(*(session(block("Bench", lift(line)), ref=f"ref {line}") for line in range(2, 7)))
+
+    def lose_the_connection(done, total):
+        if done == 3:
+            # The second argument waits until the server process is really gone.
+            database.admin(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+
+    with pytest.raises(
+        OperatorError, match="no connection to the database .* 3 of 5 sessions done, 3 of them"
+    ):
+        import_history(database.engine, user, "strong", read, lose_the_connection)
+    assert import_history(database.engine, user, "strong", read).sessions_saved == 2
+
+
+def test_a_session_deleted_since_stays_deleted(database, user):
+    read = history(session(block("Bench", lift(2))))
+    import_history(database.engine, user, "strong", read)
+    [(session_id,)] = rows(database, user, "select id from public.workout_sessions")
+    rows(
+        database,
+        user,
+        "select public.delete_session_v5(:session, :user, :mutation)",
+        session=session_id,
+        user=user,
+        mutation=uuid4(),
+    )
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_already_there) == (0, 1)
+    assert report.skipped[0].reason == "session already imported, and deleted since"
+    assert stored_sessions(database, user) == []
+
+
+def test_the_same_workout_in_two_accounts(database):
+    read = history(session(block("Bench", lift(2))))
+    users = [uuid4(), uuid4()]
+    for user in users:
+        assert import_history(database.engine, user, "strong", read).sessions_saved == 1
+    assert all(len(stored_sessions(database, user)) == 1 for user in users)
+
+
+def test_the_printed_account_takes_names_for_text(database, user):
+    console = Console(file=io.StringIO(), width=200)
+    bad = session(block("[red]Dip[/red] :smile:", lift(2)), ref="x")
+    read = history(bad)
+    tracked = ParsedHistory(read.sessions, (), 1, {"[red]Dip[/red] :smile:": "reps_only"})
+    import_and_account(database.engine, user, "strong", tracked, console=console)
+    printed = console.file.getvalue()
+    assert 'a weight on "[red]Dip[/red] :smile:"' in printed
+    assert "0 sets taken + 1 rows skipped = 1 data rows" in printed
