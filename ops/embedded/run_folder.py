@@ -85,10 +85,11 @@ def live_run_folders() -> list[Path]:
 
 
 def temporary_root() -> Path:
-    """Return the system's temporary folder, or /tmp where that is too long for a socket or out of reach."""
+    """Return the system's temporary folder, or /tmp where that is of no use for a server's socket."""
     root = Path(tempfile.gettempdir())
-    too_long = len(os.fsencode(root)) > _LONGEST_TEMPORARY_FOLDER
-    return Path("/tmp") if too_long or not can_enter(root, unprivileged_user()) else root
+    # A comma separates hosts for libpq.
+    unfit_for_sockets = len(os.fsencode(root)) > _LONGEST_TEMPORARY_FOLDER or "," in str(root)
+    return Path("/tmp") if unfit_for_sockets or not can_enter(root, unprivileged_user()) else root
 
 
 def _traversable() -> int:

@@ -26,5 +26,6 @@ def private_temp(run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
-def user_folder(temp: Path) -> Path:
-    return temp / f"stats-refresh-{os.geteuid()}"
+@pytest.fixture
+def user_folder(private_temp: Path) -> Path:
+    return private_temp / f"stats-refresh-{os.geteuid()}"

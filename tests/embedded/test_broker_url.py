@@ -6,6 +6,7 @@ import pytest
 import redis
 from kombu import Connection
 
+from ops.embedded.run_folder import RunFolder
 from ops.embedded.valkey import ValkeyServer
 from tasks.broker import broker_url
 
@@ -18,7 +19,10 @@ from tasks.broker import broker_url
         ("rediss://user:pw@cache:6380/0", "rediss://user:pw@cache:6380/0"),
         ("unix:///run/valkey.sock", "redis+socket:///run/valkey.sock?virtual_host=0"),
         ("unix:///run/valkey.sock?db=3", "redis+socket:///run/valkey.sock?virtual_host=3"),
-        ("unix://user:p%40w@/run/a%20b.sock?db=1", "redis+socket://user:p%40w@/run/a%20b.sock?virtual_host=1"),
+        (
+            "unix://user:p%40w@/run/a%20b.sock?db=1",
+            "redis+socket://user:p%40w@/run/a%20b.sock?virtual_host=1",
+        ),
     ],
 )
 def test_form_for_celery(redis_url: str, expected: str) -> None:
@@ -34,10 +38,12 @@ def test_both_clients_reach_the_same_database(database: int) -> None:
             assert ours.get("who") == b"celery"
 
 
-def test_url_with_a_password_and_a_path_with_a_space() -> None:
-    url = "unix://user:p%40w@/run/a%20b.sock?db=1"
-    ours = redis.ConnectionPool.from_url(url).connection_kwargs
-    with Connection(broker_url(url)) as celery:
-        theirs = celery.channel()._connparams()
-    for name in ("path", "username", "password", "db"):
-        assert str(theirs[name]) == str(ours[name])
+def test_password_and_a_path_with_a_space(run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(run_folder.subfolder("a b", shared=True)))
+    with ValkeyServer() as server:
+        with redis.Redis.from_url(server.redis_url) as client:
+            client.config_set("requirepass", "p@w")
+        url = server.redis_url.replace("unix://", "unix://:p%40w@")
+        with Connection(broker_url(url)) as celery, redis.Redis.from_url(url) as ours:
+            assert celery.default_channel.client.ping()
+            assert ours.ping()

@@ -13,8 +13,6 @@ import pytest
 from ops.embedded.run_folder import RunFolder, live_run_folders
 from ops.errors import OperatorError
 
-from .conftest import user_folder
-
 _CREATE_AND_DIE = """
 import os, signal, tempfile
 tempfile.tempdir = {temp!r}
@@ -36,12 +34,12 @@ def test_looking_for_folders_leaves_nothing(private_temp: Path) -> None:
     assert list(private_temp.iterdir()) == []
 
 
-def test_folder_of_a_killed_owner_is_removed_by_the_next_one(private_temp: Path) -> None:
+def test_folder_of_a_killed_owner_is_removed_by_the_next_one(private_temp: Path, user_folder: Path) -> None:
     subprocess.run([sys.executable, "-c", _CREATE_AND_DIE.format(temp=str(private_temp))], check=False)
-    abandoned = list(user_folder(private_temp).iterdir())
+    abandoned = list(user_folder.iterdir())
     assert len(abandoned) == 1
     with RunFolder.create() as folder:
-        assert list(user_folder(private_temp).iterdir()) == [folder.path]
+        assert list(user_folder.iterdir()) == [folder.path]
 
 
 def test_only_the_owner_gets_in(private_temp: Path) -> None:
@@ -50,14 +48,14 @@ def test_only_the_owner_gets_in(private_temp: Path) -> None:
         assert stat.S_IMODE(folder.path.stat().st_mode) & 0o066 == 0
 
 
-def test_folder_that_others_may_write_is_refused(private_temp: Path) -> None:
-    user_folder(private_temp).mkdir()
-    user_folder(private_temp).chmod(0o777)
+def test_folder_that_others_may_write_is_refused(user_folder: Path) -> None:
+    user_folder.mkdir()
+    user_folder.chmod(0o777)
     with pytest.raises(OperatorError, match="open to others"):
         RunFolder.create()
 
 
-def test_link_in_place_of_the_folder_is_refused(private_temp: Path, tmp_path: Path) -> None:
-    os.symlink(tmp_path, user_folder(private_temp))
+def test_link_in_place_of_the_folder_is_refused(user_folder: Path, tmp_path: Path) -> None:
+    os.symlink(tmp_path, user_folder)
     with pytest.raises(OperatorError, match="can't be used"):
         RunFolder.create()

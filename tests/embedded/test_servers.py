@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
+import shutil
 import signal
 import stat
 import subprocess
@@ -16,11 +16,11 @@ import pytest
 import redis
 from sqlalchemy import NullPool, create_engine, text
 
-from ops.embedded.postgres import FAST, PostgresServer, find_binaries
+from ops.embedded.postgres import FAST, PostgresServer, copy_installation, find_binaries
 from ops.embedded.process import can_execute, unprivileged_user, wait_until
 from ops.embedded.run_folder import RunFolder, live_run_folders
 from ops.embedded.server import Server
-from ops.embedded.valkey import ValkeyServer
+from ops.embedded.valkey import ValkeyServer, find_binary
 from ops.errors import OperatorError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,10 +61,11 @@ def test_postgres_is_durable_unless_told_otherwise() -> None:
 def test_postgres_keeps_data_through_kill_9_and_restart() -> None:
     with PostgresServer(settings=FAST) as server:
         ask(server.url(), "create table kept as select 42 as answer")
-        with create_engine(server.url(), poolclass=NullPool).connect() as open_session:
-            open_session.execute(text("select 1"))
-            server.kill()
-            server.start()
+        open_session = create_engine(server.url(), poolclass=NullPool).raw_connection()
+        open_session.cursor().execute("select 1")
+        server.kill()
+        server.start()
+        open_session.invalidate()
         assert ask(server.url(), "select answer from kept") == 42
 
 
@@ -100,7 +101,7 @@ def test_postgres_in_a_path_with_spaces_and_two_side_by_side(run_folder: RunFold
 def test_postgres_socket_in_a_temporary_folder_with_a_space(
     run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(run_folder.subfolder("a b, c", shared=True)))
+    monkeypatch.setattr("tempfile.tempdir", str(run_folder.subfolder("a b", shared=True)))
     with PostgresServer(settings=FAST) as server, ValkeyServer() as valkey:
         assert " " in str(server.socket_dir)
         assert ask(server.url(), "select 1") == 1
@@ -162,52 +163,47 @@ def test_data_that_nobody_can_reach_is_refused_in_one_line(tmp_path: Path) -> No
 
 
 _AS_ORDINARY_USER = """
-import os, tempfile
-tempfile.tempdir = {temp!r}
+import os, pwd, tempfile
 from pathlib import Path
 from ops.embedded.postgres import FAST, PostgresServer
+from ops.embedded.process import unprivileged_user
 from ops.embedded.valkey import ValkeyServer
 from sqlalchemy import create_engine, text
-assert os.geteuid() != 0
-with PostgresServer(settings=FAST, binaries=Path({binaries!r})) as server, ValkeyServer() as valkey:
-    assert server.run_as is None
-    server.kill()
-    server.start()
-    assert create_engine(server.url()).connect().scalar(text("select 1")) == 1
+
+def try_servers():
+    with (
+        PostgresServer(settings=FAST, binaries=Path({postgres!r})) as server,
+        ValkeyServer(binary=Path({valkey!r})),
+    ):
+        server.kill()
+        server.start()
+        engine = create_engine(server.url())
+        assert engine.connect().scalar(text("select 1")) == 1
+        engine.dispose()
+        return server.run_as
+
+tempfile.tempdir = {temp!r}
+assert try_servers() is not None  # and now all modules are loaded: Python itself may lie out of reach below
+nobody = pwd.getpwnam("nobody")
+os.setgroups([])
+os.setgid(nobody.pw_gid)
+os.setuid(nobody.pw_uid)
+unprivileged_user.cache_clear()
+assert try_servers() is None
 """
 
 
 @as_root
 def test_servers_run_for_an_ordinary_user_too(run_folder: RunFolder) -> None:
-    nobody = pwd.getpwnam("nobody")
-    temp = run_folder.subfolder("tmp", owner=unprivileged_user())
-    python = _python_for(nobody)
-    if python is None:
-        pytest.skip("no Python here that an ordinary user can start")
-    program = _AS_ORDINARY_USER.format(temp=str(temp), binaries=str(find_binaries()))
-    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+    temp = run_folder.subfolder("tmp", owner=unprivileged_user(), shared=True)
+    valkey = Path(shutil.copy(find_binary(), run_folder.path))
+    postgres = copy_installation(find_binaries(), run_folder.path / "postgres")
+    program = _AS_ORDINARY_USER.format(temp=str(temp), postgres=str(postgres), valkey=str(valkey))
     ran = subprocess.run(
-        [python, "-c", program], env=environment, cwd=ROOT, user=nobody.pw_uid, group=nobody.pw_gid,
-        extra_groups=[], capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     assert list(temp.iterdir()) == []
-
-
-def _python_for(user: pwd.struct_passwd) -> str | None:
-    """A Python of our version that `user` can start and that finds our packages."""
-    probe = f"import sys; sys.path[1:1] = {sys.path[1:]!r}; import sqlalchemy, psycopg2, redis"
-    for python in (sys.executable, "/usr/bin/python3", f"/usr/bin/python3.{sys.version_info.minor}"):
-        try:
-            ran = subprocess.run(
-                [python, "-c", probe], user=user.pw_uid, group=user.pw_gid, extra_groups=[],
-                cwd="/", capture_output=True, check=False,
-            )  # fmt: skip
-        except OSError:
-            continue
-        if ran.returncode == 0:
-            return python
-    return None
 
 
 # --- Valkey

@@ -9,13 +9,12 @@ from uuid import uuid4
 
 import pytest
 from rich.console import Console
-from sqlalchemy import text
+from sqlalchemy import create_engine
 
 from ops.errors import OperatorError
 from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
-from ops.importing import import_and_account, import_history, read_history
+from ops.importing import import_and_account, import_file, import_history, read_history
 from ops.sample_history import PROVIDER, sample_history
-from tasks.transaction import account, transaction
 
 DAY = date(2024, 1, 8)
 
@@ -23,11 +22,6 @@ DAY = date(2024, 1, 8)
 @pytest.fixture
 def user():
     return uuid4()
-
-
-def rows(database, user, query, **parameters):
-    with transaction(database.engine, account(user)) as connection:
-        return [tuple(found) for found in connection.execute(text(query), parameters)]
 
 
 def session(*blocks, ref="one", day=DAY, at=None):
@@ -55,18 +49,14 @@ def adds_up(report):
 
 
 def stored_sessions(database, user):
-    return rows(
-        database,
-        user,
+    return database.as_account(user)(
         "select source, source_ref, session_date, started_at, title, duration_seconds"
         " from public.workout_sessions order by session_date, source_ref",
     )
 
 
 def stored_sets(database, user):
-    return rows(
-        database,
-        user,
+    return database.as_account(user)(
         "select x.name, s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds, s.is_completed"
         " from public.session_sets s"
         " join public.session_exercise_part p on p.id = s.part_id"
@@ -108,9 +98,7 @@ def test_the_sample_history_goes_in_whole(database, user):
     sample = sample_history(date(2026, 3, 1))
     report = import_history(database.engine, user, PROVIDER, sample)
     assert (report.sessions_saved, report.sets_taken) == (len(sample.sessions), sample.taken)
-    trackings = rows(
-        database, user, "select name, tracking from public.exercises where owner_user_id = :u", u=user
-    )
+    trackings = database.as_account(user)("select name, tracking from public.exercises")
     assert dict(trackings) == dict(sample.tracking)
 
 
@@ -212,7 +200,7 @@ def test_a_lost_connection_says_how_far_it_came(database, user):
             )
 
     with pytest.raises(
-        OperatorError, match="no connection to the database .* 3 of 5 sessions done, 3 of them"
+        OperatorError, match=r"no connection to the database .* 3 of 5 sessions done, 3 of them"
     ):
         import_history(database.engine, user, "strong", read, lose_the_connection)
     assert import_history(database.engine, user, "strong", read).sessions_saved == 2
@@ -221,19 +209,62 @@ def test_a_lost_connection_says_how_far_it_came(database, user):
 def test_a_session_deleted_since_stays_deleted(database, user):
     read = history(session(block("Bench", lift(2))))
     import_history(database.engine, user, "strong", read)
-    [(session_id,)] = rows(database, user, "select id from public.workout_sessions")
-    rows(
-        database,
-        user,
-        "select public.delete_session_v5(:session, :user, :mutation)",
-        session=session_id,
-        user=user,
-        mutation=uuid4(),
-    )
+    me = database.as_account(user)
+    session_id = me.value("select id from public.workout_sessions")
+    me("select public.delete_session_v5(:session, :owner, gen_random_uuid())", session=session_id, owner=user)
     report = import_history(database.engine, user, "strong", read)
     assert (report.sessions_saved, report.sessions_already_there) == (0, 1)
     assert report.skipped[0].reason == "session already imported, and deleted since"
     assert stored_sessions(database, user) == []
+
+
+def test_another_reading_of_a_deleted_session_is_a_new_session(database, user):
+    import_history(database.engine, user, "strong", history(session(block("Bench", lift(2, "135")))))
+    me = database.as_account(user)
+    session_id = me.value("select id from public.workout_sessions")
+    me("select public.delete_session_v5(:session, :owner, gen_random_uuid())", session=session_id, owner=user)
+    # The first import took pounds for kilograms.
+    again = history(session(block("Bench", lift(2, "61.23"))))
+    assert import_history(database.engine, user, "strong", again).sessions_saved == 1
+
+
+def test_the_whole_command(database, user, tmp_path, capsys):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n"
+        "2024-01-08 18:30:00,Push,Bench,1,135,8\n"
+        "2024-01-08 18:30:00,Push,Bench,2,135,8.5\n"
+    )
+    import_file(file, "strong", "lb", user, "UTC", database.url)
+    printed = capsys.readouterr().out
+    assert "1 sessions saved, 0 already there" in printed
+    assert "1 sets taken + 1 rows skipped = 2 data rows" in printed
+    assert 'skipped 1: Reps "8.5" is not a whole number (line 3)' in printed
+    assert stored_sets(database, user) == [("Bench", "normal", Decimal("61.23"), 8, None, None, True)]
+
+
+def test_a_wrong_file_or_unit_writes_nothing(database, user, tmp_path):
+    file = tmp_path / "strong.csv"
+    file.write_text("hello\n")
+    for unit in ("kg", None):
+        with pytest.raises(OperatorError):
+            import_file(file, "strong", unit, user, "UTC", database.url)
+    assert database.admin("select count(*) from public.exercises") == [(0,)]
+    assert stored_sessions(database, user) == []
+
+
+def test_a_file_of_which_nothing_can_be_stored_is_an_error(database, user, tmp_path):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n1066-10-14 09:00:00,Hastings,Bench,1,60,8\n"
+    )
+    with pytest.raises(OperatorError, match="nothing of it could be stored"):
+        import_file(file, "strong", "kg", user, "UTC", database.url)
+
+
+def test_a_database_that_is_not_migrated_says_so(postgres_server, user):
+    with pytest.raises(OperatorError, match="run stats-refresh migrate"):
+        import_history(create_engine(postgres_server.url()), user, "sample", sample_history())
 
 
 def test_the_same_workout_in_two_accounts(database):

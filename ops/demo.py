@@ -1,0 +1,125 @@
+"""`stats-refresh demo`: the main job once, on a stack of its own that goes with it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import Engine, create_engine, text
+
+from ops.embedded.process import wait_until
+from ops.errors import OperatorError
+from ops.freshness import Freshness, freshness
+from ops.importers.history import ParsedHistory
+from ops.importing import import_and_account, read_history
+from ops.sample_history import sample_history
+from ops.stack import running_stack
+from ops.supervisor import StopRequested
+from tasks.config import config
+from tasks.transaction import account, transaction
+
+PUBLISHED_WITHIN = 60
+"""Seconds after the last save in which everything has to be published."""
+
+
+def run(file: Path | None, format: str, unit: str) -> None:
+    """Import `file` (without one: a made-up history) and show that all of it is published.
+
+    Raises OperatorError where anything fell short.
+    """
+    console = Console(markup=False, emoji=False, highlight=False)
+    provider, history = _history(file, format, unit)
+    console.print(f"history: {file or 'a made-up one, two years'} ({history.data_rows} sets)")
+    console.print("starting Postgres, Valkey, workers, beat and Flower ...")
+    try:
+        with running_stack(config()) as stack:
+            engine = create_engine(stack.urls.database_url, pool_size=1, max_overflow=0)
+            try:
+                _show_main_job(console, engine, provider, history)
+            finally:
+                engine.dispose()
+    except StopRequested as stop:
+        raise OperatorError("stopped before the end; nothing is left behind", exit_code=130) from stop
+
+
+def _history(file: Path | None, format: str, unit: str) -> tuple[str, ParsedHistory]:
+    return ("sample", sample_history()) if file is None else (format, read_history(file, format, unit))
+
+
+def _show_main_job(console: Console, engine: Engine, provider: str, history: ParsedHistory) -> None:
+    user_id = uuid.uuid4()
+    report = import_and_account(engine, user_id, provider, history, console=console)
+    if not report.sessions_saved:
+        raise OperatorError("nothing of the history could be stored; the reasons are above")
+    fresh = _wait_until_fresh(engine, user_id)
+    console.print(f"requested = applied = {fresh.applied}")
+    console.print(_latency_line(fresh))
+    today = datetime.now(UTC).date()
+    board = _pr_board(engine, user_id, today)
+    if board["stale"] or board["generation"] != fresh.applied or not board["exercises"]:
+        raise OperatorError(f"the PR board is not the newest generation: {board['generation']} of {fresh.applied}")
+    console.print(_board_table(board, _exercise_names(engine, user_id)))
+
+
+def _latency_line(fresh: Freshness) -> str:
+    if fresh.save_to_published is None:
+        return "save -> published: not measured, the server keeps no commit times (track_commit_timestamp is off)"
+    milliseconds = fresh.save_to_published.total_seconds() * 1000
+    return f"save -> published: {milliseconds:.1f} ms, from the last save's commit to its publication's commit"
+
+
+def _wait_until_fresh(engine: Engine, user_id: UUID) -> Freshness:
+    if not wait_until(lambda: freshness(engine, user_id).is_fresh, PUBLISHED_WITHIN, interval=0.01):
+        late = freshness(engine, user_id)
+        raise OperatorError(
+            f"after {PUBLISHED_WITHIN} s generation {late.requested} was requested and {late.applied} applied;"
+            " `stats-refresh status` on a running stack (`make up`) says what waits"
+        )
+    return freshness(engine, user_id)
+
+
+def _pr_board(engine: Engine, user_id: UUID, as_of: date) -> dict[str, Any]:
+    with transaction(engine, account(user_id)) as connection:
+        board: dict[str, Any] = connection.scalar(
+            text("select public.get_pr_overview(:as_of)"), {"as_of": as_of}
+        )
+    return board
+
+
+def _exercise_names(engine: Engine, user_id: UUID) -> dict[str, str]:
+    with transaction(engine, account(user_id)) as connection:
+        return {row.id: row.name for row in connection.execute(text("select id, name from public.exercises"))}
+
+
+def _board_table(board: dict[str, Any], names: dict[str, str]) -> Table:
+    table = Table(title=f"PR board of {board['as_of']}, generation {board['generation']} (kg)")
+    table.add_column("exercise")
+    for heading in ("best weight", "on", "best e1RM", "on", "1RM", "e1RM 30 days", "last done"):
+        table.add_column(heading, justify="right")
+    rows = sorted(board["exercises"], key=lambda row: (-(row["best_e1rm_kg"] or 0), names[row["exercise_id"]]))
+    for row in rows:
+        table.add_row(
+            names[row["exercise_id"]],
+            *(
+                _cell(row[column])
+                for column in (
+                    "best_weight_kg",
+                    "best_weight_on",
+                    "best_e1rm_kg",
+                    "best_e1rm_on",
+                    "one_rm_kg",
+                    "e1rm_30d_kg",
+                    "last_performed_on",
+                )
+            ),
+        )
+    return table
+
+
+def _cell(value: float | str | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if isinstance(value, int | float) else value

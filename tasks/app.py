@@ -1,0 +1,83 @@
+"""The Celery app: each setting with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+from celery.signals import beat_init, celeryd_init, worker_process_init
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from ops.embedded.process import die_with_parent
+from schedules.install import install_missing
+from tasks.broker import broker_url
+from tasks.config import config
+
+app = Celery("stats_refresh", include=["tasks.pipeline"])
+
+# An unset URL must not become Celery's default, a RabbitMQ that may well run on this machine.
+_redis_url = config().redis_url or "memory://"
+
+app.conf.update(
+    broker_url=broker_url(_redis_url),
+    broker_connection_retry_on_startup=True,
+    # A restart of Redis may take longer than the default hundred tries.
+    broker_connection_max_retries=None,
+    broker_transport_options={
+        # Redelivers what a killed worker held. The beats have long since found the work; the token in the message
+        # makes the late copy a no-op.
+        "visibility_timeout": 60,
+    },
+    # Results live in Postgres. Flower shows what the events carry.
+    task_ignore_result=True,
+    worker_send_task_events=True,
+    task_send_sent_event=True,
+    # Acked early: a message only hints, and the lease in Postgres brings lost work back.
+    task_acks_late=False,
+    # One message at a time, so that a waiting stage never sits behind another in one process.
+    worker_prefetch_multiplier=1,
+    task_create_missing_queues=True,
+    task_default_queue="pipeline",
+    task_routes={
+        "stats.claim": {"queue": "pipeline"},
+        # A queue of its own: a minute of compute must not hold up claim and publish.
+        "stats.compute": {"queue": "compute"},
+        "stats.publish": {"queue": "pipeline"},
+    },
+    # Above every statement budget, below the lease: budget 60 s < soft 90 s < hard 120 s < lease 300 s.
+    task_soft_time_limit=90,
+    task_time_limit=120,
+    enable_utc=True,
+    timezone="UTC",
+    # What stands here would overwrite an operator's edits at every start of beat; schedules/install.py adds what is
+    # missing instead.
+    beat_schedule={},
+    beat_max_loop_interval=1,
+    redbeat_redis_url=_redis_url,
+    redbeat_key_prefix="stats-refresh:beat:",
+    # Longer than an outage of Redis that beat should sit out, short enough for a second beat to take over soon.
+    redbeat_lock_timeout=15,
+    redbeat_redis_options={"retry": Retry(ExponentialBackoff(cap=1, base=0.1), retries=60)},
+)
+
+
+@celeryd_init.connect
+@beat_init.connect
+def _require_servers(**_: Any) -> None:
+    """Refuse to start without the servers: a worker on no broker would wait for ever and look healthy."""
+    missing = [name for name in ("database_url", "redis_url") if getattr(config(), name) is None]
+    if missing:
+        names = " and ".join(f"STATS_REFRESH_{name.upper()}" for name in missing)
+        raise SystemExit(f"stats-refresh: set {names}, or run `stats-refresh up`, which brings its own servers")
+
+
+@beat_init.connect
+def _install_entries(**_: Any) -> None:
+    install_missing(app)
+
+
+@worker_process_init.connect
+def _follow_the_worker(**_: Any) -> None:
+    """A killed worker leaves no pool child behind that goes on writing."""
+    die_with_parent()

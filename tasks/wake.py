@@ -1,0 +1,59 @@
+"""What to send after a stage's commit, so that work does not wait for the next beat.
+
+Messages only hint: a lost or doubled one changes nothing but latency. Each names its run and token, which make the
+second copy a no-op, and the beats find what a lost one was about.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from tasks.transaction import Answer, Stage
+
+logger = logging.getLogger(__name__)
+
+_WAKES_CLAIM = ("published", "rejected", "failed", "invalidated")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One task to send: its name and its keyword arguments."""
+
+    task: str
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+def follow_ups(stage: Stage, answer: Answer) -> list[Message]:
+    """Return what the stage's answer leaves for the next stages. Pure."""
+    response = answer["response"]
+    if response == "claimed":
+        more = [Message("stats.claim")] if answer["has_more"] else []
+        return [Message("stats.compute", _lease(answer)), *more]
+    if response == "computed":
+        return [Message("stats.publish", _lease(answer))]
+    if stage != "claim" and response in _WAKES_CLAIM:
+        # The account's successor may wait, and a slot is free.
+        return [Message("stats.claim")]
+    return []
+
+
+def _lease(answer: Answer) -> dict[str, object]:
+    return {"run_id": answer["run_id"], "lease_token": answer["lease_token"]}
+
+
+def send(app: Celery, messages: list[Message]) -> None:
+    """Send `messages`. An unreachable broker is logged, not raised: the work is committed, the beats go on."""
+    for message in messages:
+        try:
+            app.send_task(message.task, kwargs=message.arguments, retry=False)
+        except OperationalError as error:
+            logger.warning(
+                "%s not sent, the next beat takes it: %s",
+                message.task,
+                error,
+                extra={"action": "wake", "task": message.task},
+            )
