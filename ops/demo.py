@@ -32,7 +32,9 @@ def run(file: Path | None, format: str, unit: str) -> None:
 
     Raises OperatorError where anything fell short.
     """
-    console = Console(markup=False, emoji=False, highlight=False)
+    terminal = Console(markup=False, emoji=False, highlight=False)
+    # Without a terminal rich takes 80 columns, too few for the board.
+    console = terminal if terminal.is_terminal else Console(markup=False, emoji=False, highlight=False, width=140)
     provider, history = _history(file, format, unit)
     console.print(f"history: {file or 'a made-up one, two years'} ({history.data_rows} sets)")
     console.print("starting Postgres, Valkey, workers, beat and Flower ...")
@@ -97,10 +99,11 @@ def _exercise_names(engine: Engine, user_id: UUID) -> dict[str, str]:
 
 
 def _board_table(board: dict[str, Any], names: dict[str, str]) -> Table:
+    # Names are what a person looks for: they never wrap, days never shorten.
     table = Table(title=f"PR board of {board['as_of']}, generation {board['generation']} (kg)")
-    table.add_column("exercise")
+    table.add_column("exercise", no_wrap=True)
     for heading in ("best weight", "on", "best e1RM", "on", "1RM", "e1RM 30 days", "last done"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     rows = sorted(board["exercises"], key=lambda row: (-(row["best_e1rm_kg"] or 0), names[row["exercise_id"]]))
     for row in rows:
         table.add_row(

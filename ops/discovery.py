@@ -28,6 +28,14 @@ class StackUrls:
     """None where a command was only told the database."""
 
 
+@dataclass(frozen=True)
+class RunningStack:
+    """A stack that `up` runs, and the process that runs it."""
+
+    pid: int
+    urls: StackUrls
+
+
 def connection_urls() -> StackUrls:
     """Return the configured URLs, else those of the one stack that this user runs here."""
     configured = config()
@@ -35,26 +43,26 @@ def connection_urls() -> StackUrls:
         return StackUrls(configured.database_url, configured.database_url, configured.redis_url)
     stacks = running_stacks()
     if len(stacks) == 1:
-        return next(iter(stacks.values()))
+        return stacks[0].urls
     if not stacks:
         raise OperatorError(
             "no stack is running here: start one with `make up`, or set STATS_REFRESH_DATABASE_URL"
         )
-    found = "; ".join(f"process {pid}: {urls.database_url}" for pid, urls in stacks.items())
+    found = "; ".join(f"process {stack.pid}: {stack.urls.database_url}" for stack in stacks)
     raise OperatorError(
         f"{len(stacks)} stacks are running, set STATS_REFRESH_DATABASE_URL to one of them ({found})"
     )
 
 
-def running_stacks() -> dict[int, StackUrls]:
-    """Return the URLs of the stacks that this user runs with `up`, by process id."""
-    stacks = {}
+def running_stacks() -> list[RunningStack]:
+    """Return the stacks that this user runs with `up`."""
+    stacks = []
     for folder in live_run_folders():
         try:
             state = json.loads((folder / _FILE_NAME).read_text())
         except FileNotFoundError:
             continue  # a server without a stack, or a stack that is still starting
-        stacks[int(state["pid"])] = StackUrls(**state["urls"])
+        stacks.append(RunningStack(int(state["pid"]), StackUrls(**state["urls"])))
     return stacks
 
 

@@ -35,8 +35,8 @@ WORKER_ROLE = "stats_refresh_worker"
 FLOWER_USER = "operator"
 SERVICE_NAMES = ("postgres", "valkey", "pipeline", "compute", "beat", "flower")
 
-_TASK_TIMEOUT = 90
-"""Seconds that a running task may take to finish at a stop; longer than the longest compute."""
+_TASK_TIMEOUT = 130
+"""Seconds that a running task may take to finish at a stop: a little more than Celery's hard limit for it."""
 _CONNECT_TIMEOUT = 5
 _AMBIENT_PREFIXES = ("PG", "CELERY_", "REDBEAT_", "FLOWER_")
 

@@ -13,6 +13,7 @@ from sqlalchemy.pool import NullPool
 
 from ops.embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
+from support.app import AppAccount, Stages
 from tasks.transaction import Identity, account, service, transaction
 
 LOGIN = "stats_refresh_worker"
@@ -104,3 +105,15 @@ def database(postgres_server: PostgresServer, template_database: str) -> Iterato
         made.engine.dispose()
         with server.connect() as connection:
             connection.execute(text(f"drop database {name} with (force)"))
+
+
+@pytest.fixture
+def app_account(database: Database) -> AppAccount:
+    """A new account of the test's database."""
+    return AppAccount(database)
+
+
+@pytest.fixture
+def stages(database: Database) -> Stages:
+    """The pipeline's stages on the test's database."""
+    return Stages(database)

@@ -41,7 +41,7 @@ DEFAULTS: Mapping[str, str] = {
 FAST: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off"}
 """Settings for tests: a crash of the machine may lose data, a killed server does not.
 
-Without syncs a commit costs next to nothing, so it need not be asynchronous, which would lose the latest ones.
+Without syncs a commit costs next to nothing; an asynchronous one would be lost with a killed server.
 """
 
 _STATUS_LINE = 7
