@@ -50,11 +50,14 @@ $(STAMP): pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "make: Python 3.11 or later is needed; name one with PYTHON=/path/to/python3" >&2; exit 1; }
 	@if command -v uv >/dev/null; then uv=uv; \
+	elif ! $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
+	  echo "make: $(PYTHON) has no ensurepip; install python3-venv (Debian, Ubuntu) or uv" >&2; exit 1; \
 	elif $(MAKE) --no-print-directory .bootstrap/bin/uv; then uv=.bootstrap/bin/uv; \
 	else uv=; fi; \
 	if [ -n "$$uv" ]; then \
 	  echo "installing from uv.lock into $(VENV) ..."; \
-	  env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) "$$uv" sync --quiet --locked --all-extras --python "$(PYTHON)"; \
+	  env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) \
+	    "$$uv" sync --quiet --locked --all-extras --python "$(PYTHON)"; \
 	else \
 	  echo "no uv to be had: installing with pip into $(VENV), without the lock ..."; \
 	  $(PYTHON) -m venv $(VENV) && $(RUN) -m pip install --quiet -e '.[embedded,dev]'; \
@@ -62,7 +65,5 @@ $(STAMP): pyproject.toml uv.lock
 	@touch $(STAMP)
 
 .bootstrap/bin/uv:
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
-	  || { echo "make: $(PYTHON) has no ensurepip; install python3-venv (Debian, Ubuntu) or uv" >&2; exit 1; }
 	@echo "fetching uv into .bootstrap ..."
 	@$(PYTHON) -m venv .bootstrap && .bootstrap/bin/python -m pip install --quiet uv

@@ -127,6 +127,7 @@ class UserStatsProjectionRun(Base):
     from_date: Mapped[date | None]
     exercise_ids: Mapped[ByteTexts] = mapped_column(server_default="{}")
     window_only: Mapped[bool] = mapped_column(server_default=text("false"))
+    needs_batches: Mapped[bool] = mapped_column(server_default=text("false"))
     phase: Mapped[str] = mapped_column(server_default="claimed")
     payload: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     lease_token: Mapped[UUID] = mapped_column(server_default=text("gen_random_uuid()"))
@@ -141,6 +142,18 @@ class UserStatsProjectionRun(Base):
     created_at: Mapped[WrittenAt]
     updated_at: Mapped[WrittenAt]
     completed_at: Mapped[datetime | None]
+
+
+class StatsBatchExercise(Base):
+    """One exercise of a run that is computed in batches; `position` counts from 0."""
+
+    __tablename__ = "stats_batch_exercises"
+    __table_args__ = ({"schema": PRIVATE},)
+
+    run_id: Mapped[UUID] = mapped_column(primary_key=True)
+    lease_token: Mapped[UUID] = mapped_column(primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    exercise_id: Mapped[ByteText]
 
 
 class PrivateOutput:

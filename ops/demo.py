@@ -34,7 +34,9 @@ def run(file: Path | None, format: str, unit: str) -> None:
     """
     terminal = Console(markup=False, emoji=False, highlight=False)
     # Without a terminal rich takes 80 columns, too few for the board.
-    console = terminal if terminal.is_terminal else Console(markup=False, emoji=False, highlight=False, width=140)
+    console = (
+        terminal if terminal.is_terminal else Console(markup=False, emoji=False, highlight=False, width=140)
+    )
     provider, history = _history(file, format, unit)
     console.print(f"history: {file or 'a made-up one, two years'} ({history.data_rows} sets)")
     console.print("starting Postgres, Valkey, workers, beat and Flower ...")
@@ -64,7 +66,9 @@ def _show_main_job(console: Console, engine: Engine, provider: str, history: Par
     today = datetime.now(UTC).date()
     board = _pr_board(engine, user_id, today)
     if board["stale"] or board["generation"] != fresh.applied or not board["exercises"]:
-        raise OperatorError(f"the PR board is not the newest generation: {board['generation']} of {fresh.applied}")
+        raise OperatorError(
+            f"the PR board is not the newest generation: {board['generation']} of {fresh.applied}"
+        )
     console.print(_board_table(board, _exercise_names(engine, user_id)))
 
 
@@ -72,7 +76,9 @@ def _latency_line(fresh: Freshness) -> str:
     if fresh.save_to_published is None:
         return "save -> published: not measured, the server keeps no commit times (track_commit_timestamp is off)"
     milliseconds = fresh.save_to_published.total_seconds() * 1000
-    return f"save -> published: {milliseconds:.1f} ms, from the last save's commit to its publication's commit"
+    return (
+        f"save -> published: {milliseconds:.1f} ms, from the last save's commit to its publication's commit"
+    )
 
 
 def _wait_until_fresh(engine: Engine, user_id: UUID) -> Freshness:
@@ -104,7 +110,9 @@ def _board_table(board: dict[str, Any], names: dict[str, str]) -> Table:
     table.add_column("exercise", no_wrap=True)
     for heading in ("best weight", "on", "best e1RM", "on", "1RM", "e1RM 30 days", "last done"):
         table.add_column(heading, justify="right", no_wrap=True)
-    rows = sorted(board["exercises"], key=lambda row: (-(row["best_e1rm_kg"] or 0), names[row["exercise_id"]]))
+    rows = sorted(
+        board["exercises"], key=lambda row: (-(row["best_e1rm_kg"] or 0), names[row["exercise_id"]])
+    )
     for row in rows:
         table.add_row(
             names[row["exercise_id"]],

@@ -177,6 +177,8 @@ class _Plan:
             "STATS_REFRESH_FLOWER_PORT": str(self._flower_port),
             "STATS_REFRESH_FLOWER_PASSWORD": self.flower_password,
             "PYTHONUNBUFFERED": "1",
+            # A killed worker leaves a folder of its pool behind; here it goes with the stack.
+            "TMPDIR": str(self._folder.subfolder("tmp")),
         }
 
 

@@ -26,18 +26,31 @@ def up() -> None:
 
 
 def _announcement(stack: Stack) -> list[str]:
-    kept = config().data_dir is not None
-    data = (
-        f"Data stays in {stack.data_dir}"
-        if kept
-        else "Data goes when this stops; set STATS_REFRESH_DATA_DIR to keep it"
-    )
     return [
         "",
         f"Flower   {stack.flower_url}   user {FLOWER_USER}   password {stack.flower_password}",
-        "Commands in another terminal find this stack by themselves. For other programs:",
-        f"  export STATS_REFRESH_DATABASE_URL={shlex.quote(stack.urls.database_url)}",
-        f"  export STATS_REFRESH_REDIS_URL={shlex.quote(stack.urls.redis_url or '')}",
-        f"{data}. Ctrl-C stops, twice kills.",
+        *_how_to_connect(stack),
+        *_what_becomes_of_the_data(stack),
+        "Ctrl-C stops, twice kills.",
         "",
     ]
+
+
+def _how_to_connect(stack: Stack) -> list[str]:
+    ours = {
+        "STATS_REFRESH_DATABASE_URL": None if config().database_url else stack.urls.database_url,
+        "STATS_REFRESH_REDIS_URL": None if config().redis_url else stack.urls.redis_url,
+    }
+    return [
+        "Commands in another terminal find this stack by themselves."
+        + (" For other programs:" if any(ours.values()) else ""),
+        *(f"  export {name}={shlex.quote(url)}" for name, url in ours.items() if url),
+    ]
+
+
+def _what_becomes_of_the_data(stack: Stack) -> list[str]:
+    if config().database_url and config().redis_url:
+        return []
+    if config().data_dir:
+        return [f"Data stays in {stack.data_dir}."]
+    return ["Data goes when this stops; set STATS_REFRESH_DATA_DIR to keep it."]

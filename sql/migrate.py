@@ -46,14 +46,20 @@ def migrate(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Migr
             with engine.begin() as connection:
                 return _migrate(connection)
         except DBAPIError as error:
-            if not isinstance(error.orig, errors.LockNotAvailable | errors.DeadlockDetected) or attempt == _ATTEMPTS:
+            if (
+                not isinstance(error.orig, errors.LockNotAvailable | errors.DeadlockDetected)
+                or attempt == _ATTEMPTS
+            ):
                 raise
         pause(0.2)
     raise AssertionError("unreachable: the last attempt raises")
 
 
 def _migrate(connection: Connection) -> Migrated:
-    connection.execute(text("select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(:key, 0))"), {"key": _LOCK_KEY})
+    connection.execute(
+        text("select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(:key, 0))"),
+        {"key": _LOCK_KEY},
+    )
     connection.execute(text("set local lock_timeout = '500ms'"))
     create_roles(connection)
     connection.execute(text(f"set local role {OWNER}"))
@@ -80,7 +86,11 @@ def alembic_config(connection: Connection) -> Config:
 
 
 def _schema_version(connection: Connection) -> str | None:
-    if connection.scalar(text("select pg_catalog.to_regclass('public.stats_refresh_schema_version') is null")):
+    if connection.scalar(
+        text("select pg_catalog.to_regclass('public.stats_refresh_schema_version') is null")
+    ):
         return None
-    version: str | None = connection.scalar(text("select version_num from public.stats_refresh_schema_version"))
+    version: str | None = connection.scalar(
+        text("select version_num from public.stats_refresh_schema_version")
+    )
     return version

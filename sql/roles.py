@@ -27,7 +27,9 @@ def create_roles(connection: Connection) -> None:
 
 
 def _create_role(connection: Connection, role: str) -> None:
-    exists = connection.scalar(text("select exists (select from pg_catalog.pg_roles where rolname = :role)"), {"role": role})
+    exists = connection.scalar(
+        text("select exists (select from pg_catalog.pg_roles where rolname = :role)"), {"role": role}
+    )
     if exists:
         return
     try:

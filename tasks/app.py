@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from celery import Celery
 from celery.signals import beat_init, celeryd_init, worker_process_init
 from redis.backoff import ExponentialBackoff
@@ -64,20 +62,22 @@ app.conf.update(
 
 @celeryd_init.connect
 @beat_init.connect
-def _require_servers(**_: Any) -> None:
+def _require_servers(**_: object) -> None:
     """Refuse to start without the servers: a worker on no broker would wait for ever and look healthy."""
     missing = [name for name in ("database_url", "redis_url") if getattr(config(), name) is None]
     if missing:
         names = " and ".join(f"STATS_REFRESH_{name.upper()}" for name in missing)
-        raise SystemExit(f"stats-refresh: set {names}, or run `stats-refresh up`, which brings its own servers")
+        raise SystemExit(
+            f"stats-refresh: set {names}, or run `stats-refresh up`, which brings its own servers"
+        )
 
 
 @beat_init.connect
-def _install_entries(**_: Any) -> None:
+def _install_entries(**_: object) -> None:
     install_missing(app)
 
 
 @worker_process_init.connect
-def _follow_the_worker(**_: Any) -> None:
+def _follow_the_worker(**_: object) -> None:
     """A killed worker leaves no pool child behind that goes on writing."""
     die_with_parent()

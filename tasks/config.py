@@ -58,7 +58,9 @@ def database_url(text: str) -> URL:
             "STATS_REFRESH_DATABASE_URL is not a URL; write postgresql://user:password@host:5432/name"
         ) from error
     if url.get_backend_name() not in ("postgresql", "postgres"):
-        raise ValueError(f"STATS_REFRESH_DATABASE_URL names {url.get_backend_name()}; only postgresql:// works")
+        raise ValueError(
+            f"STATS_REFRESH_DATABASE_URL names {url.get_backend_name()}; only postgresql:// works"
+        )
     # SQLAlchemy 2.1 maps a plain postgresql:// to psycopg 3, which is not installed.
     return url.set(drivername="postgresql+psycopg2")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -21,10 +22,11 @@ _WAKES_CLAIM = ("published", "rejected", "failed", "invalidated")
 
 @dataclass(frozen=True)
 class Message:
-    """One task to send: its name and its keyword arguments."""
+    """One task to send: its name, its keyword arguments, and when (UTC; None: at once)."""
 
     task: str
     arguments: dict[str, object] = field(default_factory=dict)
+    not_before: datetime | None = None
 
 
 def follow_ups(stage: Stage, answer: Answer) -> list[Message]:
@@ -35,6 +37,11 @@ def follow_ups(stage: Stage, answer: Answer) -> list[Message]:
         return [Message("stats.compute", _lease(answer)), *more]
     if response == "computed":
         return [Message("stats.publish", _lease(answer))]
+    if response == "batch_pending" and "reason" not in answer:
+        return [Message("stats.compute", {**_lease(answer), "expected_offset": answer["next_offset"]})]
+    if response == "retry_pending":
+        # Through claim, which readmits the run under its lock and the cap, and sends it on.
+        return [Message("stats.claim", not_before=datetime.fromisoformat(answer["retry_not_before"]))]
     if stage != "claim" and response in _WAKES_CLAIM:
         # The account's successor may wait, and a slot is free.
         return [Message("stats.claim")]
@@ -49,7 +56,7 @@ def send(app: Celery, messages: list[Message]) -> None:
     """Send `messages`. An unreachable broker is logged, not raised: the work is committed, the beats go on."""
     for message in messages:
         try:
-            app.send_task(message.task, kwargs=message.arguments, retry=False)
+            app.send_task(message.task, kwargs=message.arguments, eta=message.not_before, retry=False)
         except OperationalError as error:
             logger.warning(
                 "%s not sent, the next beat takes it: %s",

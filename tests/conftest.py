@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
+from support.app import AppAccount, Stages
 
 from ops.embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
-from support.app import AppAccount, Stages
 from tasks.transaction import Identity, account, service, transaction
 
 LOGIN = "stats_refresh_worker"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +39,16 @@ def sql_files() -> Iterator[SqlFile]:
 def apply_functions(connection: Connection) -> list[str]:
     """Apply every file whose text differs from what this database has; return their names."""
     connection.execute(
-        text(f"create table if not exists {_APPLIED} (name text primary key, sha256 text not null, applied_at timestamptz not null)")
+        text(
+            f"create table if not exists {_APPLIED} (name text primary key, sha256 text not null, applied_at timestamptz not null)"
+        )
     )
     have = {row.name: row.sha256 for row in connection.execute(text(f"select name, sha256 from {_APPLIED}"))}
     # Bodies may name functions of a later file.
     connection.execute(text("set local check_function_bodies = off"))
     changed = [file for file in sql_files() if have.get(file.name) != file.sha256]
     for file in changed:
-        with connection.connection.cursor() as cursor:
+        with closing(connection.connection.cursor()) as cursor:
             cursor.execute(file.text)
         connection.execute(
             text(

@@ -307,7 +307,7 @@ def test_pool_children_die_with_a_killed_celery_worker(tmp_path: Path) -> None:
     with ValkeyServer() as server:
         worker = subprocess.Popen(
             [sys.executable, "-m", "celery", "-A", "prefork_app", "worker", "-c", "2", "--loglevel=INFO"],
-            env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "BROKER": server.broker_url},
+            env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "BROKER": server.broker_url, "TMPDIR": str(tmp_path)},
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

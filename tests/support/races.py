@@ -1,4 +1,4 @@
-"""Two sessions in one interleaving: steps run in threads, and a test goes on when the other is really blocked."""
+"""Two sessions in one interleaving: steps run in threads, a test goes on when the other is really blocked."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Session:
 def session(database: Database, name: str, identity: Identity | None = None) -> Iterator[Session]:
     """Yield an open transaction as `identity` (default: service); rolled back at the end unless committed.
 
-    After a commit the next statement begins a new transaction as the login role; use one session a transaction.
+    After a commit the next statement begins a transaction as the login role: use one session a transaction.
     """
     identity = identity or service()
     with ThreadPoolExecutor(1, thread_name_prefix=name) as thread, database.engine.connect() as connection:
@@ -74,7 +74,8 @@ def wait_until_blocked(database: Database, blocked: Session, by: Session | None 
         [[blockers]] = database.admin("select pg_catalog.pg_blocking_pids(:pid)", pid=blocked.pid)
         return by.pid in blockers if by else bool(blockers)
 
-    assert wait_until(is_blocked, DEADLINE), f"{blocked.name} was never blocked by {by.name if by else 'anybody'}"
+    blocker = by.name if by else "anybody"
+    assert wait_until(is_blocked, DEADLINE), f"{blocked.name} was never blocked by {blocker}"
 
 
 def is_waiting(database: Database, session: Session) -> bool:

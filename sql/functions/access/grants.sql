@@ -40,6 +40,13 @@ grant execute on function public.stats_projection_claim_v1(text) to service_role
 grant execute on function public.stats_projection_compute_v1(uuid, uuid, integer) to service_role;
 grant execute on function public.stats_projection_publish_v1(uuid, uuid) to service_role;
 
+revoke all on function public.update_stats_projection_settings_v1(jsonb) from public;
+revoke all on function public.pause_stats_stages_v1(text [], boolean) from public;
+revoke all on function public.stats_projection_resume_job_v1(uuid) from public;
+grant execute on function public.update_stats_projection_settings_v1(jsonb) to authenticated, service_role;
+grant execute on function public.pause_stats_stages_v1(text [], boolean) to authenticated, service_role;
+grant execute on function public.stats_projection_resume_job_v1(uuid) to authenticated, service_role;
+
 grant select on
 public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,
 public.session_sets, public.user_manual_pr_records to authenticated;

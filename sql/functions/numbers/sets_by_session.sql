@@ -4,7 +4,8 @@
 --   on (null: all), exercises in p_exercise_ids (null: all). Weights in kg, distances in metres, times in seconds.
 --   `turn` orders a day's sessions (started_at, unknown last, then id): the earliest wins a tie.
 --   `top_load` packs the heaviest weight and the most reps at it into one number that compares as the pair does:
---   hundredths of a kilogram from bit 21 up, reps (at most 1,000,000) below.
+--   hundredths of a kilogram from bit 21 up, reps (at most 1,000,000) below. `loads` has one such number for every
+--   weight that was lifted.
 -- Locks: none
 -- Writes: nothing
 create or replace function stats_private.sets_by_session(
@@ -14,7 +15,7 @@ returns table (
     exercise_id text, day date, turn integer, session_id uuid,
     sets integer, working_sets integer, reps bigint, volume_kg numeric, top_load bigint, best_e1rm_kg numeric,
     best_set_volume_kg numeric, max_reps integer, duration_seconds bigint, distance_m numeric,
-    longest_seconds integer, farthest_m numeric, least_assistance_kg numeric
+    longest_seconds integer, farthest_m numeric, least_assistance_kg numeric, loads bigint []
 )
 language sql stable
 as $$
@@ -85,7 +86,8 @@ as $$
         coalesce(sum(b.distance_m), 0),
         nullif(max(b.longest_seconds), 0),
         nullif(max(b.farthest_m), 0),
-        min(b.least_assistance)
+        min(b.least_assistance),
+        array_agg(b.top_load) filter (where b.lifted is not null)
     from by_weight b
     group by b.exercise_id, b.session_date, b.turn, b.session_id
 $$;

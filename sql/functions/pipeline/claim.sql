@@ -2,7 +2,8 @@
 --   -> {response: claimed | idle | at_capacity | paused, run_id, lease_token, user_id, has_more}
 -- Promises: at most active_lease_cap runs in flight and one an account, under any number of claims at once. The run
 --   takes the account's every pending and exhausted row, so its target_version leaves no generation behind.
---   Recovers at most one run whose lease ran out and whose row nobody holds.
+--   Recovers at most one run whose lease ran out and whose row nobody holds, and readmits one whose backoff is over.
+--   Where the cap is above 1, one slot is kept from accounts that are computed in batches.
 -- Locks: claim, worker (try), run row (skip locked), write (try), state row, job rows (skip locked)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, user_stats_refresh_state, private outputs
 -- Next: pipeline/compute.sql
@@ -13,36 +14,49 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_settings public.stats_projection_worker_settings;
-    v_user_id uuid;
+    v_cap integer;
     v_run public.user_stats_projection_runs;
+    v_user_id uuid;
 begin
-    select s.* into v_settings from public.stats_projection_worker_settings s;
-    if 'claim' = any (v_settings.paused_stages) then
+    if stats_private.stage_is_paused('claim') then
         return jsonb_build_object('response', 'paused');
     end if;
     -- A statement of its own: what follows must see what the previous claim committed.
     perform stats_private.lock_claim();
-    perform stats_private.recover_one_expired_run();
-    if stats_private.runs_in_flight() >= v_settings.active_lease_cap then
+    select s.active_lease_cap into v_cap from public.stats_projection_worker_settings s;
+    v_run := stats_private.recover_one_expired_run();
+    if v_run.id is not null then
+        return stats_private.claimed(v_run);
+    elsif stats_private.runs_in_flight() >= v_cap then
         return jsonb_build_object('response', 'at_capacity');
+    end if;
+    v_run := stats_private.readmit_one_run();
+    if v_run.id is not null then
+        return stats_private.claimed(v_run);
     end if;
     for v_user_id in select d.user_id from stats_private.due_accounts() d loop
         v_run := stats_private.claim_account(v_user_id, p_lock_owner);
         if v_run.id is not null then
-            return jsonb_build_object(
-                'response', 'claimed', 'run_id', v_run.id, 'lease_token', v_run.lease_token,
-                'user_id', v_user_id, 'target_version', v_run.target_version,
-                'has_more', exists (select from stats_private.due_accounts()));
+            return stats_private.claimed(v_run);
         end if;
     end loop;
     return jsonb_build_object('response', 'idle');
 end;
 $$;
 
--- Ends one attempt whose worker died: its lease is over and nobody holds its row.
+create or replace function stats_private.claimed(p_run public.user_stats_projection_runs)
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'response', 'claimed', 'run_id', p_run.id, 'lease_token', p_run.lease_token, 'user_id', p_run.user_id,
+        'target_version', p_run.target_version, 'has_more', exists (select from stats_private.due_accounts()))
+$$;
+
+-- Looks after one run whose worker died: its lease is over and nobody holds its row. Returns it where it goes on with
+-- its own token (batches, still in its slot); otherwise the attempt ends here and the account is due again.
 create or replace function stats_private.recover_one_expired_run()
-returns void
+returns public.user_stats_projection_runs
 language plpgsql
 as $$
 declare
@@ -54,11 +68,16 @@ begin
     order by r.lease_until
     limit 1
     for update skip locked;
-    if found then
-        perform stats_private.fail_attempt(
-            v_run, '55000', 'lease ran out: the worker ' || coalesce(v_run.lock_owner, '(unnamed)')
-            || ' stopped answering', p_backoff => false);
+    if not found then
+        return null;
+    elsif stats_private.resume_expired_batches(v_run) then
+        return v_run;
     end if;
+    perform stats_private.fail_attempt(
+        v_run, '55000',
+        'lease ran out: the worker ' || coalesce(v_run.lock_owner, '(unnamed)') || ' stopped answering',
+        p_backoff => false);
+    return null;
 end;
 $$;
 
@@ -69,8 +88,19 @@ language sql stable
 as $$
     select count(*)
     from public.user_stats_projection_runs r
-    where r.phase in ('claimed', 'computed')
-        and (r.retry_not_before is null or r.retry_not_before <= clock_timestamp())
+    where r.phase in ('claimed', 'computed') and r.retry_not_before is null
+$$;
+
+-- True where one more account in batches would take the slot that is kept for the small ones.
+create or replace function stats_private.batch_slots_are_taken()
+returns boolean
+language sql stable
+as $$
+    select s.active_lease_cap > 1 and s.active_lease_cap - 1 <= (
+        select count(*)
+        from public.user_stats_projection_runs r
+        where r.phase in ('claimed', 'computed') and r.retry_not_before is null and r.needs_batches)
+    from public.stats_projection_worker_settings s
 $$;
 
 -- The accounts that may be claimed now, the one that is due first in front: by priority, then age.
@@ -104,6 +134,8 @@ declare
     v_scope stats_private.refresh_scope;
     v_state public.user_stats_refresh_state;
     v_policy integer;
+    v_invalidations integer;
+    v_needs_batches boolean;
     v_run public.user_stats_projection_runs;
 begin
     if not stats_private.try_worker_lock(p_user_id) then
@@ -126,8 +158,9 @@ begin
     select
         max(j.requested_version),
         -- A new write gives exhausted rows fresh attempts; a retry keeps counting.
-        coalesce(max(j.attempts) filter (where j.status = 'pending'), 0) + 1
-    into v_target, v_attempts
+        coalesce(max(j.attempts) filter (where j.status = 'pending'), 0) + 1,
+        coalesce(max((j.metadata ->> 'source_invalidations')::integer), 0)
+    into v_target, v_attempts, v_invalidations
     from public.user_exercise_stats_refresh_jobs j
     where j.id = any (v_jobs);
     v_scope := stats_private.merge_scopes(array(
@@ -145,13 +178,19 @@ begin
     if v_state.applied_policy_version is distinct from v_policy then
         v_scope := (null, '{}', false);
     end if;
+    v_needs_batches := not v_scope.window_only and stats_private.needs_batches(
+        p_user_id, v_scope.exercise_ids, v_invalidations);
+    if v_needs_batches and stats_private.batch_slots_are_taken() then
+        return null;
+    end if;
 
     insert into public.user_stats_projection_runs (
         user_id, target_version, base_version, policy_version, anchor, from_date, exercise_ids, window_only,
-        lease_until, lock_owner, attempts)
+        needs_batches, lease_until, lock_owner, attempts)
     select
         p_user_id, v_target, v_state.applied_version, v_policy, stats_private.utc_today(), v_scope.from_date,
-        v_scope.exercise_ids, v_scope.window_only, clock_timestamp() + s.lease_seconds * interval '1 second',
+        v_scope.exercise_ids, v_scope.window_only, v_needs_batches,
+        clock_timestamp() + s.lease_seconds * interval '1 second',
         p_lock_owner, v_attempts
     from public.stats_projection_worker_settings s
     returning * into v_run;
@@ -166,4 +205,19 @@ begin
     where j.id = any (v_jobs);
     return v_run;
 end;
+$$;
+
+-- True where the scope has more candidate exercises than one transaction should take. An account whose batches were
+-- overtaken by its own writes max_attempts times in a row is computed at once instead.
+create or replace function stats_private.needs_batches(
+    p_user_id uuid, p_exercise_ids text [], p_invalidations integer
+)
+returns boolean
+language sql stable
+as $$
+    select p_invalidations < s.max_attempts and s.batch_size < (
+        select count(*) from (
+            select from stats_private.candidate_exercises(p_user_id, p_exercise_ids) limit s.batch_size + 1
+        ) c)
+    from public.stats_projection_worker_settings s
 $$;

@@ -1,9 +1,12 @@
 -- public.stats_projection_compute_v1(run_id, lease_token, expected_offset)
---   -> {response: computed | failed | idle | lease_lost | paused, run_id, lease_token, user_id, manifest, ...}
+--   -> {response: computed | batch_pending | retry_pending | failed | invalidated | idle | lease_lost | paused,
+--       run_id, lease_token, user_id, ...}
 -- Promises: leaves the differences between the published rows and what the canonical rows say, in the private
---   outputs of this lease, and their count in the manifest; no read model changes. A failure rolls the work back and
---   records the attempt in the same transaction. Without arguments: the oldest claimed run that nobody holds.
---   Raises on a person's cancel (57014 that is not the statement timeout).
+--   outputs of this lease; no read model changes. An account of more than batch_size exercises takes one step a
+--   transaction (pipeline/batches.sql). A failure rolls the step back and records the attempt in the same
+--   transaction. Without arguments: the oldest claimed run that nobody holds. With expected_offset: only where the
+--   run stands there, so a doubled message of a chain dies. Raises on a person's cancel (57014 that is not the
+--   statement timeout).
 -- Locks: run row (skip locked, held to the end), job rows (of this run)
 -- Writes: private outputs, user_stats_projection_runs, user_exercise_stats_refresh_jobs
 -- Next: pipeline/publish.sql
@@ -17,9 +20,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_started_at timestamptz := clock_timestamp();
-    v_run public.user_stats_projection_runs;
     v_taken record;
-    v_manifest jsonb;
+    v_run public.user_stats_projection_runs;
+    v_invalidation text;
+    v_answer jsonb;
     v_sqlstate text;
     v_error text;
 begin
@@ -31,18 +35,26 @@ begin
         return jsonb_build_object('response', v_taken.refusal);
     end if;
     v_run := v_taken.run;
+    if p_expected_offset is distinct from (v_run.payload #>> '{_batch,next_offset}')::integer
+        and p_expected_offset is not null
+    then
+        return jsonb_build_object('response', 'idle', 'user_id', v_run.user_id);
+    elsif v_run.payload #>> '{_batch,xid}' = pg_current_xact_id()::text then
+        return stats_private.batch_pending(v_run) || '{"reason": "transaction_boundary_required"}';
+    end if;
+
     perform stats_private.hold_lease(v_run);
+    v_invalidation := stats_private.invalidation_of(v_run);
+    if v_invalidation is not null then
+        return stats_private.invalidate_run(v_run, v_invalidation);
+    end if;
     begin
-        v_manifest := stats_private.compute_run(v_run);
+        v_answer := stats_private.compute_step(v_run);
         update public.user_stats_projection_runs r
-        set phase = 'computed',
-            payload = jsonb_build_object('manifest', v_manifest),
-            compute_ms = stats_private.elapsed_ms(v_started_at),
-            updated_at = clock_timestamp()
+        set compute_ms = coalesce(r.compute_ms, 0) + stats_private.elapsed_ms(v_started_at)
         where r.id = v_run.id;
-        return jsonb_build_object(
-            'response', 'computed', 'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id,
-            'manifest', v_manifest);
+        return v_answer || jsonb_build_object(
+            'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id);
     exception
         when query_canceled then
             if sqlerrm <> 'canceling statement due to statement timeout' then
@@ -52,31 +64,72 @@ begin
         when others then
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
     end;
+    if v_sqlstate in ('57014', '55P03') and v_run.payload ? '_batch' and stats_private.batch_may_retry(v_run) then
+        return stats_private.retry_batch(v_run, v_sqlstate, v_error);
+    end if;
     return stats_private.fail_attempt(v_run, v_sqlstate, v_error);
 end;
 $$;
 
--- Projects the run's scope and returns the manifest: for each read model the number of i, u and d rows.
-create or replace function stats_private.compute_run(p_run public.user_stats_projection_runs)
+-- Does what the run's next step is: all at once, or one step of a batched one.
+create or replace function stats_private.compute_step(p_run public.user_stats_projection_runs)
+returns jsonb
+language plpgsql
+as $$
+begin
+    if not p_run.needs_batches then
+        return stats_private.compute_at_once(p_run);
+    elsif not p_run.payload ? '_batch' then
+        return stats_private.prepare_batches(p_run);
+    elsif p_run.payload #>> '{_batch,stage}' = 'exercises' then
+        return stats_private.compute_batch(p_run);
+    end if;
+    return stats_private.finalize_batches(p_run);
+end;
+$$;
+
+-- Projects the run's whole scope.
+create or replace function stats_private.compute_at_once(p_run public.user_stats_projection_runs)
 returns jsonb
 language plpgsql
 as $$
 declare
-    v_published_anchor date;
     v_anchor date := stats_private.utc_today();
+    v_from_date date := case when p_run.window_only then 'infinity' else p_run.from_date end;
 begin
     perform stats_private.delete_outputs(p_run.id);
-    select s.published_anchor into v_published_anchor
-    from public.user_stats_refresh_state s where s.user_id = p_run.user_id;
     -- Midnight may have passed since the claim.
     update public.user_stats_projection_runs r set anchor = v_anchor where r.id = p_run.id and r.anchor <> v_anchor;
-    return stats_private.project(
-        p_run.id, p_run.lease_token, p_run.user_id,
-        case when p_run.window_only then 'infinity' else p_run.from_date end,
+    perform stats_private.project(
+        p_run.id, p_run.lease_token, p_run.user_id, v_from_date,
         case when cardinality(p_run.exercise_ids) > 0 then p_run.exercise_ids end,
-        v_anchor, v_published_anchor is distinct from v_anchor or p_run.window_only);
+        v_anchor, p_run.window_only or stats_private.published_anchor(p_run.user_id) is distinct from v_anchor);
+    return stats_private.complete_outputs(p_run);
 end;
 $$;
+
+-- The outputs are complete: the run waits for its publication.
+create or replace function stats_private.complete_outputs(p_run public.user_stats_projection_runs)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_manifest jsonb := stats_private.count_outputs(p_run.id, p_run.lease_token);
+begin
+    update public.user_stats_projection_runs r
+    set phase = 'computed',
+        payload = r.payload || jsonb_build_object('manifest', v_manifest),
+        updated_at = clock_timestamp()
+    where r.id = p_run.id;
+    return jsonb_build_object('response', 'computed', 'manifest', v_manifest);
+end;
+$$;
+
+-- The day in the middle of the account's published snapshot window; null before its first publication.
+create or replace function stats_private.published_anchor(p_user_id uuid)
+returns date
+language sql stable
+as $$ select s.published_anchor from public.user_stats_refresh_state s where s.user_id = p_user_id $$;
 
 -- True where an operator paused the stage.
 create or replace function stats_private.stage_is_paused(p_stage text)

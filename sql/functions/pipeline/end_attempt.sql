@@ -81,6 +81,7 @@ create or replace function stats_private.delete_outputs(p_run_id uuid)
 returns void
 language sql
 as $$
+    delete from stats_private.stats_batch_exercises e where e.run_id = p_run_id;
     delete from stats_private.stats_output_daily_rollups o where o.run_id = p_run_id;
     delete from stats_private.stats_output_records o where o.run_id = p_run_id;
     delete from stats_private.stats_output_pr_summaries o where o.run_id = p_run_id;

@@ -1,32 +1,42 @@
--- stats_private.project(run, token, user, from_date, exercise_ids, anchor, whole_window) -> manifest
--- Promises: the differences between the published rows and the canonical ones, as i, u and d rows of this lease.
---   Scope: the exercises in p_exercise_ids (null: all) from p_from_date on (null: all; 'infinity': nothing), plus
---   the three snapshot days around p_anchor for those exercises, or with p_whole_window for every exercise.
---   Canonical rows are read once, in one statement, so in one snapshot; what lies before the scope is carried in
---   from the published rows. ONE statement on purpose: a stage that reads back what an earlier stage wrote has no
---   statistics for it, and the planner's guess of one row cost two hundred times the whole.
+-- stats_private.project(run, token, user, from_date, exercise_ids, anchor, whole_window, with_days)
+-- Promises: the differences between the published rows of single exercises and the canonical ones, as i, u and d
+--   rows of this lease: daily rollups, records, rep maxes, PR summaries. Scope: the exercises in p_exercise_ids
+--   (null: all) from p_from_date on (null: all; 'infinity': nothing), plus the three snapshot days around p_anchor
+--   for those exercises, or with p_whole_window for every exercise.
+--   Canonical rows are read once, in one statement, so in one snapshot: with p_with_days the sessions by day too,
+--   for project_account. What lies before the scope is carried in from the published rows. ONE statement on
+--   purpose: a stage that reads back what an earlier stage wrote has no statistics for it, and the planner's guess
+--   of one row cost two hundred times the whole.
 --   Records compare with the best of all earlier days; within a day the session that first reached the day's best
---   is the last one that beat everything before it.
+--   is the last one that beat everything before it. Rep maxes are records, one kind for each number of reps, and
+--   the latest of them is the rep max.
 -- Locks: none
--- Writes: private outputs
+-- Writes: private outputs, stats_input_days
+-- Next: pipeline/project_account.sql
 create or replace function stats_private.project(
     p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date, p_exercise_ids text [], p_anchor date,
-    p_whole_window boolean
+    p_whole_window boolean, p_with_days boolean default true
 )
-returns jsonb
+returns void
 language plpgsql
 as $$
 declare
     v_formula text;
     v_max_reps integer;
-    v_manifest jsonb;
 begin
     select p.e1rm_formula, p.e1rm_max_reps into v_formula, v_max_reps from public.stats_projection_policy p;
     -- A generic plan of a whole history is several times slower; for a few days planning is most of the work.
     perform set_config(
         'plan_cache_mode', case when p_from_date is null then 'force_custom_plan' else 'auto' end, true);
 
-    with by_session as materialized (
+    with input_days as (
+        insert into stats_private.stats_input_days (run_id, lease_token, day, sessions, titles, duration_seconds)
+        select p_run_id, p_lease_token, d.day, d.sessions, d.titles, d.duration_seconds
+        from stats_private.sessions_by_day(p_user_id, p_from_date) d
+        where p_with_days
+        on conflict do nothing
+    ),
+    by_session as materialized (
         select b.*
         from stats_private.sets_by_session(p_user_id, p_from_date, p_exercise_ids, v_formula, v_max_reps) b
     ),
@@ -108,6 +118,73 @@ begin
         from compared c
         where c.merit > c.earlier_best or c.earlier_best is null
         group by c.exercise_id, c.kind, c.day
+    ),
+
+    -- ------------------------------------------------ rep maxes
+    published_steps as materialized (
+        select s.exercise_id, s.reps, s.day, s.weight_kg, s.session_id
+        from stats_private.rep_max_steps s
+        where s.user_id = p_user_id and p_from_date is distinct from 'infinity'
+            and (p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
+    ),
+    rep_maxes_before as materialized (
+        select distinct on (s.exercise_id, s.reps) s.*
+        from published_steps s
+        where s.day < p_from_date
+        order by s.exercise_id, s.reps, s.day desc
+    ),
+    -- Hundredths of a kilogram, and the most reps at them; more than 12 count for 12.
+    loads as (
+        select
+            b.exercise_id, b.day, b.turn, b.session_id,
+            l.load >> 21 as weight, least(l.load & 2097151, 12)::integer as most_reps
+        from by_session b
+        cross join lateral unnest(b.loads) l (load)
+    ),
+    -- A load that an earlier one with the same most reps reached can't be a step: most go here, before each of the
+    -- others becomes one row for every number of reps below.
+    promising_loads as (
+        select l.*
+        from (
+            select
+                l.*,
+                max(l.weight) over (
+                    partition by l.exercise_id, l.most_reps order by l.day, l.turn
+                    rows between unbounded preceding and 1 preceding) as earlier_weight
+            from loads l
+        ) l
+        where l.earlier_weight is null or l.weight > l.earlier_weight
+    ),
+    compared_loads as (
+        select
+            l.exercise_id, r.reps, l.day, l.turn, l.session_id, l.weight,
+            greatest(
+                (c.weight_kg * 100)::bigint,
+                max(l.weight) over (
+                    partition by l.exercise_id, r.reps order by l.day, l.turn
+                    rows between unbounded preceding and 1 preceding)
+            ) as earlier_best
+        from promising_loads l
+        cross join lateral generate_series(1, l.most_reps) r (reps)
+        left join rep_maxes_before c on c.exercise_id = l.exercise_id and c.reps = r.reps
+    ),
+    steps as materialized (
+        select
+            c.exercise_id, c.reps, c.day,
+            (max(c.weight) / 100.0)::numeric(8, 2) as weight_kg,
+            (array_agg(c.session_id order by c.turn desc, c.weight desc))[1] as session_id
+        from compared_loads c
+        where c.earlier_best is null or c.weight > c.earlier_best
+        group by c.exercise_id, c.reps, c.day
+    ),
+    rep_maxes as materialized (
+        select distinct on (s.exercise_id, s.reps) s.*
+        from (
+            select t.exercise_id, t.reps, t.day, t.weight_kg, t.session_id from steps t
+            union all
+            select b.exercise_id, b.reps, b.day, b.weight_kg, b.session_id from rep_maxes_before b
+        ) s
+        order by s.exercise_id, s.reps, s.day desc
     ),
 
     -- ------------------------------------------------ the three snapshot days
@@ -246,7 +323,6 @@ begin
             (n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
                 n.best_e1rm_kg, n.best_set_volume_kg, n.max_reps, n.duration_seconds, n.distance_m,
                 n.first_session_id)
-        returning op
     ),
     record_differences as (
         insert into stats_private.stats_output_records (
@@ -265,59 +341,66 @@ begin
         where t.day is null or n.day is null
             or (t.value, t.previous_value, t.is_baseline, t.session_id)
             is distinct from (n.value, n.previous_value, n.is_baseline, n.session_id)
-        returning op
     ),
-    summary_differences as (
-        insert into stats_private.stats_output_pr_summaries (
-            run_id, lease_token, op, as_of_date, exercise_id, best_weight_kg, best_weight_on, best_weight_session_id,
-            best_e1rm_kg, best_e1rm_on, best_e1rm_session_id, one_rm_kg, one_rm_source, one_rm_on, weight_30d_kg,
-            e1rm_30d_kg, weight_30d_last_year_kg, e1rm_30d_last_year_kg, last_performed_on, sessions_30d,
-            records_30d)
+    step_differences as (
+        insert into stats_private.stats_output_rep_max_steps (
+            run_id, lease_token, op, exercise_id, reps, day, weight_kg, session_id)
         select
             p_run_id, p_lease_token,
-            (case when t.exercise_id is null then 'i' when n.exercise_id is null then 'd' else 'u' end)::"char",
-            coalesce(n.as_of_date, t.as_of_date), coalesce(n.exercise_id, t.exercise_id),
-            n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
-            n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
-            n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d, n.records_30d
-        from summaries n
+            (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
+            coalesce(n.exercise_id, t.exercise_id), coalesce(n.reps, t.reps), coalesce(n.day, t.day),
+            n.weight_kg, n.session_id
+        from steps n
         full join (
-            select * from public.user_pr_exercise_summary_snapshots s
-            where s.user_id = p_user_id
-                and (p_whole_window or p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
-        ) t on t.as_of_date = n.as_of_date and t.exercise_id = n.exercise_id
-        where t.exercise_id is null or n.exercise_id is null
-            or (t.best_weight_kg, t.best_weight_on, t.best_weight_session_id, t.best_e1rm_kg, t.best_e1rm_on,
-                t.best_e1rm_session_id, t.one_rm_kg, t.one_rm_source, t.one_rm_on, t.weight_30d_kg, t.e1rm_30d_kg,
-                t.weight_30d_last_year_kg, t.e1rm_30d_last_year_kg, t.last_performed_on, t.sessions_30d,
-                t.records_30d)
-            is distinct from
-            (n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
-                n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
-                n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d,
-                n.records_30d)
-        returning op
+            select * from published_steps p where p_from_date is null or p.day >= p_from_date
+        ) t on t.exercise_id = n.exercise_id and t.reps = n.reps and t.day = n.day
+        where t.day is null or n.day is null
+            or (t.weight_kg, t.session_id) is distinct from (n.weight_kg, n.session_id)
+    ),
+    rep_max_differences as (
+        insert into stats_private.stats_output_rep_maxes (
+            run_id, lease_token, op, exercise_id, reps, weight_kg, achieved_on, session_id)
+        select
+            p_run_id, p_lease_token,
+            (case when t.reps is null then 'i' when n.reps is null then 'd' else 'u' end)::"char",
+            coalesce(n.exercise_id, t.exercise_id), coalesce(n.reps, t.reps), n.weight_kg, n.day, n.session_id
+        from rep_maxes n
+        full join (
+            select * from public.user_exercise_rep_maxes m
+            where m.user_id = p_user_id and p_from_date is distinct from 'infinity'
+                and (p_exercise_ids is null or m.exercise_id = any (p_exercise_ids))
+        ) t on t.exercise_id = n.exercise_id and t.reps = n.reps
+        where t.reps is null or n.reps is null
+            or (t.weight_kg, t.achieved_on, t.session_id) is distinct from (n.weight_kg, n.day, n.session_id)
     )
-    select jsonb_object_agg(c.read_model, c.operations) into v_manifest
-    from (
-        select o.read_model, jsonb_object_agg(o.op, o.rows) as operations
-        from (
-            select m.read_model, m.op, count(d.op) as rows
-            from (
-                select r.read_model, p.op
-                from unnest(array['daily_rollups', 'records', 'pr_summaries']) r (read_model)
-                cross join unnest(array['d', 'u', 'i']) p (op)
-            ) m
-            left join (
-                select 'daily_rollups' as read_model, d.op from rollup_differences d
-                union all select 'records', d.op from record_differences d
-                union all select 'pr_summaries', d.op from summary_differences d
-            ) d on d.read_model = m.read_model and d.op = m.op::"char"
-            group by m.read_model, m.op
-        ) o
-        group by o.read_model
-    ) c;
-    return v_manifest;
+    insert into stats_private.stats_output_pr_summaries (
+        run_id, lease_token, op, as_of_date, exercise_id, best_weight_kg, best_weight_on, best_weight_session_id,
+        best_e1rm_kg, best_e1rm_on, best_e1rm_session_id, one_rm_kg, one_rm_source, one_rm_on, weight_30d_kg,
+        e1rm_30d_kg, weight_30d_last_year_kg, e1rm_30d_last_year_kg, last_performed_on, sessions_30d,
+        records_30d)
+    select
+        p_run_id, p_lease_token,
+        (case when t.exercise_id is null then 'i' when n.exercise_id is null then 'd' else 'u' end)::"char",
+        coalesce(n.as_of_date, t.as_of_date), coalesce(n.exercise_id, t.exercise_id),
+        n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
+        n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
+        n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d, n.records_30d
+    from summaries n
+    full join (
+        select * from public.user_pr_exercise_summary_snapshots s
+        where s.user_id = p_user_id
+            and (p_whole_window or p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
+    ) t on t.as_of_date = n.as_of_date and t.exercise_id = n.exercise_id
+    where t.exercise_id is null or n.exercise_id is null
+        or (t.best_weight_kg, t.best_weight_on, t.best_weight_session_id, t.best_e1rm_kg, t.best_e1rm_on,
+            t.best_e1rm_session_id, t.one_rm_kg, t.one_rm_source, t.one_rm_on, t.weight_30d_kg, t.e1rm_30d_kg,
+            t.weight_30d_last_year_kg, t.e1rm_30d_last_year_kg, t.last_performed_on, t.sessions_30d,
+            t.records_30d)
+        is distinct from
+        (n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
+            n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
+            n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d,
+            n.records_30d);
 end;
 $$;
 

@@ -17,7 +17,7 @@ begin
         from public.user_stats_projection_runs r
         where r.phase = p_phase and r.phase in ('claimed', 'computed')
             and r.lease_until > clock_timestamp()
-            and (r.retry_not_before is null or r.retry_not_before <= clock_timestamp())
+            and r.retry_not_before is null
         order by r.created_at
         limit 1
         for update skip locked;
@@ -33,7 +33,7 @@ begin
         refusal := case
             when run.lease_token is distinct from p_lease_token then 'lease_lost'
             when run.phase in ('claimed', 'computed') and run.lease_until <= clock_timestamp() then 'lease_lost'
-            when run.phase <> p_phase then 'idle'
+            when run.phase <> p_phase or run.retry_not_before is not null then 'idle'
         end;
     else
         refusal := case

@@ -256,6 +256,7 @@ create table public.user_stats_projection_runs (
     from_date date,
     exercise_ids text [] collate "C" not null default '{}',
     window_only boolean not null default false,
+    needs_batches boolean not null default false,
     phase text not null default 'claimed',
     payload jsonb not null default '{}',
     lease_token uuid not null default pg_catalog.gen_random_uuid(),
@@ -366,6 +367,15 @@ on public.user_pr_exercise_summary_snapshots (best_e1rm_session_id);
 -- ---------------------------------------------------------------- private outputs: one table a read model
 -- A row is one operation (i insert, u update, d delete) on one published row, valid only against the run's
 -- base_version. `d` rows carry the key alone.
+
+-- The exercises of a run that is computed in batches, frozen by its first step. position counts from 0.
+create table stats_private.stats_batch_exercises (
+    run_id uuid not null,
+    lease_token uuid not null,
+    position integer not null,
+    exercise_id text collate "C" not null,
+    constraint stats_batch_exercises_pkey primary key (run_id, lease_token, position)
+);
 
 create table stats_private.stats_output_daily_rollups (
     run_id uuid not null,

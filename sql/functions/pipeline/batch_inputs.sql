@@ -1,0 +1,69 @@
+-- What makes a run's work worthless while it is under way, and what happens then.
+-- Promises: a run goes on only while its policy, and in batches its source, anchor, base and private outputs, are
+--   those it began with. What explains itself (source, policy, anchor, base) gives the attempt back; outputs that
+--   somebody touched cost one. After max_attempts source invalidations in a row the account is computed in one
+--   transaction, so one that is saved all the time still converges.
+-- Locks: run row, job rows (of this run)
+-- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, private outputs
+
+-- Says which input moved; null: none.
+create or replace function stats_private.invalidation_of(p_run public.user_stats_projection_runs)
+returns text
+language sql stable
+as $$
+    select case
+        when p_run.policy_version <> (select p.policy_version from public.stats_projection_policy p) then 'policy'
+        when b is null then null
+        when (b ->> 'source_revision')::bigint <> stats_private.source_revision(p_run.user_id) then 'source'
+        when (b ->> 'anchor')::date <> stats_private.utc_today() then 'anchor'
+        when p_run.base_version <> (
+            select s.applied_version from public.user_stats_refresh_state s where s.user_id = p_run.user_id
+        ) then 'base'
+        when b -> 'outputs' <> stats_private.output_revision(p_run.id, p_run.lease_token) then 'outputs'
+    end
+    from (select p_run.payload -> '_batch') x (b)
+$$;
+
+-- A fingerprint of a lease's outputs: for each table the number of rows and the sum of the transactions that wrote
+-- them, which any insert, delete or update changes.
+create or replace function stats_private.output_revision(p_run_id uuid, p_lease_token uuid)
+returns jsonb
+language sql stable
+as $$
+    select jsonb_object_agg(o.read_model, jsonb_build_array(o.rows, o.writers))
+    from (
+        select 'daily_rollups' as read_model, count(*) as rows, coalesce(sum(o.xmin::text::bigint), 0) as writers
+        from stats_private.stats_output_daily_rollups o
+        where o.run_id = p_run_id and o.lease_token = p_lease_token
+        union all
+        select 'records', count(*), coalesce(sum(o.xmin::text::bigint), 0)
+        from stats_private.stats_output_records o
+        where o.run_id = p_run_id and o.lease_token = p_lease_token
+        union all
+        select 'pr_summaries', count(*), coalesce(sum(o.xmin::text::bigint), 0)
+        from stats_private.stats_output_pr_summaries o
+        where o.run_id = p_run_id and o.lease_token = p_lease_token
+    ) o
+$$;
+
+-- Ends the attempt; its scope waits again, together with whatever came since.
+create or replace function stats_private.invalidate_run(p_run public.user_stats_projection_runs, p_reason text)
+returns jsonb
+language plpgsql
+as $$
+begin
+    if p_reason = 'outputs' then
+        perform stats_private.fail_attempt(p_run, '55000', 'invalidated: its private outputs were changed');
+    else
+        perform stats_private.give_back_attempt(p_run, 'invalidated: ' || p_reason);
+    end if;
+    if p_reason = 'source' then
+        update public.user_exercise_stats_refresh_jobs j
+        set metadata = j.metadata || jsonb_build_object(
+            'source_invalidations', coalesce((j.metadata ->> 'source_invalidations')::integer, 0) + 1)
+        where j.user_id = p_run.user_id and j.requested_version <= p_run.target_version and j.status = 'pending';
+    end if;
+    return jsonb_build_object(
+        'response', 'invalidated', 'reason', p_reason, 'run_id', p_run.id, 'user_id', p_run.user_id);
+end;
+$$;

@@ -1,0 +1,92 @@
+-- public.update_stats_projection_settings_v1(changes) -> the settings row
+-- Promises: changes the named columns of the one settings row, all or none; the stages read it at their next call.
+--   `changes` is an object of column names and values. Raises 42501 (service and administrators only) and 22023 naming
+--   the column and the rule.
+-- Locks: settings row
+-- Writes: stats_projection_worker_settings
+create or replace function public.update_stats_projection_settings_v1(p_changes jsonb)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_unknown text;
+    v_settings public.stats_projection_worker_settings;
+    v_constraint text;
+begin
+    if not (stats_private.is_service() or stats_private.is_admin()) then
+        raise exception using errcode = '42501', message = 'only service and administrators change the settings';
+    elsif jsonb_typeof(p_changes) is distinct from 'object' then
+        raise exception using errcode = '22023', message = 'changes: must be an object of settings';
+    end if;
+    select s.* into v_settings from public.stats_projection_worker_settings s for update;
+    select k.name into v_unknown
+    from jsonb_object_keys(p_changes) k (name)
+    where k.name in ('id', 'updated_at') or not to_jsonb(v_settings) ? k.name
+    order by k.name
+    limit 1;
+    if v_unknown is not null then
+        raise exception using errcode = '22023', message = v_unknown || ': is not a setting';
+    end if;
+    v_settings := jsonb_populate_record(v_settings, p_changes);
+    update public.stats_projection_worker_settings s
+    set claim_budget_ms = v_settings.claim_budget_ms,
+        compute_budget_ms = v_settings.compute_budget_ms,
+        publish_budget_ms = v_settings.publish_budget_ms,
+        maintenance_budget_ms = v_settings.maintenance_budget_ms,
+        lease_seconds = v_settings.lease_seconds,
+        active_lease_cap = v_settings.active_lease_cap,
+        max_attempts = v_settings.max_attempts,
+        retry_backoff_seconds = v_settings.retry_backoff_seconds,
+        batch_size = v_settings.batch_size,
+        rollover_page = v_settings.rollover_page,
+        paused_stages = v_settings.paused_stages,
+        updated_at = clock_timestamp()
+    returning s.* into v_settings;
+    return to_jsonb(v_settings) - 'id';
+exception
+    when check_violation then
+        get stacked diagnostics v_constraint = constraint_name;
+        raise exception using errcode = '22023', message = case v_constraint
+            when 'stats_projection_worker_settings_publish_below_save_deadline'
+                then 'publish_budget_ms: must stay below 8000, the deadline of a save'
+            when 'stats_projection_worker_settings_lease_covers_a_run'
+                then 'lease_seconds: must cover compute_budget_ms plus publish_budget_ms'
+            when 'stats_projection_worker_settings_batch_size_range' then 'batch_size: must be from 1 to 100'
+            when 'stats_projection_worker_settings_rollover_page_range' then 'rollover_page: must be from 1 to 25'
+            when 'stats_projection_worker_settings_stages_known'
+                then 'paused_stages: must be of claim, compute, publish, maintenance'
+            else 'budgets, lease, cap, attempts and backoff: must be above 0'
+        end;
+    when not_null_violation or invalid_text_representation or numeric_value_out_of_range or datatype_mismatch
+        or invalid_parameter_value then
+        raise exception using errcode = '22023', message = 'changes: ' || sqlerrm;
+end;
+$$;
+
+-- public.pause_stats_stages_v1(stages, paused) -> the paused stages
+-- Promises: adds or removes stages; each answers `paused` from its next call on, whoever calls it. Raises 42501, 22023.
+-- Locks: settings row
+-- Writes: stats_projection_worker_settings
+create or replace function public.pause_stats_stages_v1(p_stages text [], p_paused boolean)
+returns text []
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_stages text [];
+begin
+    -- Locked before it is read, so that two operators don't undo each other.
+    select s.paused_stages into v_stages from public.stats_projection_worker_settings s for update;
+    select coalesce(array_agg(x.stage order by x.stage), '{}') into v_stages
+    from (
+        select p.stage from unnest(v_stages) p (stage) where p_paused or p.stage <> all (p_stages)
+        union
+        select p.stage from unnest(p_stages) p (stage) where p_paused
+    ) x;
+    perform public.update_stats_projection_settings_v1(jsonb_build_object('paused_stages', v_stages));
+    return v_stages;
+end;
+$$;

@@ -1,0 +1,188 @@
+"""`stats-refresh up` for real: all parts come up, come back after a crash, and go without a trace."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+from sqlalchemy import NullPool, create_engine, text
+
+from ops.discovery import RunningStack, running_stacks
+from ops.embedded.process import wait_until
+from ops.embedded.run_folder import RunFolder
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE = 90
+
+
+class Up:
+    """A running `up`, with what it has printed so far."""
+
+    def __init__(self, temp: Path, **settings: str) -> None:
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")
+        }
+        configured = {f"STATS_REFRESH_{name.upper()}": value for name, value in settings.items()}
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "ops.cli", "up"],
+            env=inherited | configured | {"TMPDIR": str(temp), "PGHOST": "nowhere", "CELERY_BROKER_URL": "x"},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.output = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.output += line
+
+    def wait_for(self, pattern: str, times: int = 1) -> list[str]:
+        found = wait_until(
+            lambda: len(re.findall(pattern, self.output)) >= times or self.process.poll() is not None,
+            DEADLINE,
+        )
+        matches: list[str] = re.findall(pattern, self.output)
+        assert found, self.output
+        assert len(matches) >= times, self.output
+        return matches
+
+    def pid_of(self, service: str) -> int:
+        return int(self.wait_for(rf"started {service}, process (\d+)")[-1])
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self, with_signal: signal.Signals) -> int:
+        self.process.send_signal(with_signal)
+        returncode = self.process.wait(DEADLINE)
+        self._reader.join(DEADLINE)
+        return returncode
+
+
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def page(port: int, path: str, password: str | None = None) -> int:
+    login = base64.b64encode(f"operator:{password}".encode()).decode()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path, headers={"Authorization": f"Basic {login}"} if password else {})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def up(private_temp: Path, port: int) -> Iterator[Up]:
+    stack = Up(private_temp, flower_port=str(port))
+    yield stack
+    stack.process.kill()
+
+
+def the_stack() -> RunningStack:
+    (stack,) = running_stacks()
+    return stack
+
+
+def test_a_stack_from_start_to_end(up: Up, private_temp: Path, port: int) -> None:
+    (password,) = up.wait_for(r"user operator   password (\S+)")
+    up.wait_for("Ctrl-C stops")
+    check_announcement(up, private_temp)
+    check_login_of_workers(the_stack().urls.database_url)
+    assert [page(port, "/tasks"), page(port, "/api/workers")] == [401, 401]
+    assert [page(port, "/tasks", password), page(port, "/api/workers", password)] == [200, 200]
+    check_restart_after_kill(up)
+    check_clean_end(up, private_temp)
+
+
+def check_announcement(up: Up, temp: Path) -> None:
+    stack = the_stack()
+    assert stack.pid == up.process.pid
+    assert f"export STATS_REFRESH_DATABASE_URL='{stack.urls.database_url}'" in up.output
+    assert stack.urls.redis_url is not None
+    assert f"export STATS_REFRESH_REDIS_URL='{stack.urls.redis_url}'" in up.output
+    assert redis.Redis.from_url(stack.urls.redis_url).ping()
+    (state,) = temp.glob("*/*/stack.json")
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+
+
+def check_login_of_workers(url: str) -> None:
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.begin() as connection:
+        role = (
+            "select rolname, rolsuper, rolcreaterole, rolbypassrls from pg_roles where rolname = session_user"
+        )
+        assert connection.execute(text(role)).one() == ("stats_refresh_worker", False, False, False)
+        connection.execute(text("set local role service_role"))
+
+
+def check_restart_after_kill(up: Up) -> None:
+    worker = psutil.Process(up.pid_of("pipeline"))
+    pool = worker.children(recursive=True)
+    assert len(pool) == 2
+    for service in ("pipeline", "beat"):
+        os.kill(up.pid_of(service), signal.SIGKILL)
+    up.wait_for("(pipeline|beat) is back", times=2)
+    assert all(gone(child) for child in pool)
+    assert up.process.poll() is None
+
+
+def check_clean_end(up: Up, temp: Path) -> None:
+    family = up.family()
+    assert up.end(signal.SIGINT) == 0
+    order = re.findall(r"stopping (\w+)", up.output)
+    assert order == ["flower", "beat", "compute", "pipeline", "valkey", "postgres"]
+    assert all(gone(process) for process in family)
+    assert list(temp.iterdir()) == []
+
+
+def test_nothing_survives_a_killed_supervisor_and_kept_data_is_found_again(
+    private_temp: Path, run_folder: RunFolder
+) -> None:
+    data = run_folder.path / "kept data"
+    first = Up(private_temp, flower_port=str(free_port()), data_dir=str(data))
+    first.wait_for("Ctrl-C stops")
+    with create_engine(the_stack().urls.admin_url, poolclass=NullPool).begin() as connection:
+        connection.execute(text("create table kept as select 42 as answer"))
+    family = first.family()
+    assert len(family) > 8
+    first.end(signal.SIGKILL)
+    assert wait_until(lambda: all(gone(process) for process in family), DEADLINE)
+    assert running_stacks() == []
+    assert list(private_temp.iterdir()) == []
+
+    second = Up(private_temp, flower_port=str(free_port()), data_dir=str(data))
+    second.wait_for("Ctrl-C stops")
+    with create_engine(the_stack().urls.admin_url, poolclass=NullPool).connect() as connection:
+        assert connection.scalar(text("select answer from kept")) == 42
+    assert second.end(signal.SIGTERM) == 0
+    assert list(private_temp.iterdir()) == []
+    assert f"Data stays in {data}" in second.output
