@@ -225,3 +225,90 @@ class StatsOutputPrSummary(PrivateOutput, PrSummaryColumns, Base):
     exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
     sessions_30d: Mapped[int | None]
     records_30d: Mapped[int | None]
+
+
+class StatsOutputRepMax(PrivateOutput, Base):
+    """An operation on `UserExerciseRepMax`."""
+
+    __tablename__ = "stats_output_rep_maxes"
+    __table_args__ = (
+        CheckConstraint("op in ('i', 'u', 'd')", name="stats_output_rep_maxes_op_known"),
+        {"schema": PRIVATE},
+    )
+
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    reps: Mapped[int] = mapped_column(primary_key=True)
+    weight_kg: Mapped[Kilograms | None]
+    achieved_on: Mapped[date | None]
+    session_id: Mapped[UUID | None]
+
+
+class StatsOutputRepMaxStep(PrivateOutput, Base):
+    """An operation on `RepMaxStep`."""
+
+    __tablename__ = "stats_output_rep_max_steps"
+    __table_args__ = (
+        CheckConstraint("op in ('i', 'u', 'd')", name="stats_output_rep_max_steps_op_known"),
+        {"schema": PRIVATE},
+    )
+
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    reps: Mapped[int] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    weight_kg: Mapped[Kilograms | None]
+    session_id: Mapped[UUID | None]
+
+
+class StatsOutputPeriod(PrivateOutput, Base):
+    """An operation on `UserTrainingPeriodStats`."""
+
+    __tablename__ = "stats_output_periods"
+    __table_args__ = (
+        CheckConstraint("op in ('i', 'u', 'd')", name="stats_output_periods_op_known"),
+        {"schema": PRIVATE},
+    )
+
+    grain: Mapped[ByteText] = mapped_column(primary_key=True)
+    period_start: Mapped[date] = mapped_column(primary_key=True)
+    sessions: Mapped[int | None]
+    active_days: Mapped[int | None]
+    duration_seconds: Mapped[BigInt | None]
+    exercises: Mapped[int | None]
+    working_sets: Mapped[int | None]
+    reps: Mapped[BigInt | None]
+    volume_kg: Mapped[Decimal | None]
+    distance_m: Mapped[Decimal | None]
+    record_count: Mapped[int | None]
+
+
+class StatsOutputCalendar(PrivateOutput, Base):
+    """An operation on `UserCalendarDaySummary`."""
+
+    __tablename__ = "stats_output_calendar"
+    __table_args__ = (
+        CheckConstraint("op in ('i', 'u', 'd')", name="stats_output_calendar_op_known"),
+        {"schema": PRIVATE},
+    )
+
+    day: Mapped[date] = mapped_column(primary_key=True)
+    sessions: Mapped[int | None]
+    titles: Mapped[list[str] | None]
+    exercises: Mapped[int | None]
+    working_sets: Mapped[int | None]
+    volume_kg: Mapped[Decimal | None]
+    duration_seconds: Mapped[BigInt | None]
+    record_count: Mapped[int | None]
+
+
+class StatsInputDay(Base):
+    """An account's sessions of one day, noted by a run beside the sets for what it derives last."""
+
+    __tablename__ = "stats_input_days"
+    __table_args__ = ({"schema": PRIVATE},)
+
+    run_id: Mapped[UUID] = mapped_column(primary_key=True)
+    lease_token: Mapped[UUID] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    sessions: Mapped[int]
+    titles: Mapped[list[str]]
+    duration_seconds: Mapped[BigInt]

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.base import Base, BigInt, ByteText, Kilograms, OneRepMax
+from models.base import PRIVATE, Base, BigInt, ByteText, Kilograms, OneRepMax
 
 
 class PrSummaryColumns:
@@ -38,7 +38,10 @@ class UserExerciseDailyRollup(Base):
     """One exercise on one local day: sums and bests over all its sets of that day."""
 
     __tablename__ = "user_exercise_daily_rollups"
-    __table_args__ = (Index("user_exercise_daily_rollups_first_session_id_idx", "first_session_id"),)
+    __table_args__ = (
+        Index("user_exercise_daily_rollups_first_session_id_idx", "first_session_id"),
+        Index("user_exercise_daily_rollups_user_day_idx", "user_id", "day"),
+    )
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
@@ -71,6 +74,7 @@ class UserExerciseRecord(Base):
             name="user_exercise_records_kind_known",
         ),
         Index("user_exercise_records_session_id_idx", "session_id"),
+        Index("user_exercise_records_user_day_idx", "user_id", "day"),
     )
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -84,6 +88,84 @@ class UserExerciseRecord(Base):
     session_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("workout_sessions.id", ondelete="SET NULL", deferrable=True, initially="DEFERRED")
     )
+
+
+class UserExerciseRepMax(Base):
+    """The best weight that was lifted for at least `reps` repetitions."""
+
+    __tablename__ = "user_exercise_rep_maxes"
+    __table_args__ = (
+        CheckConstraint("reps between 1 and 12", name="user_exercise_rep_maxes_reps_range"),
+        Index("user_exercise_rep_maxes_session_id_idx", "session_id"),
+    )
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    reps: Mapped[int] = mapped_column(primary_key=True)
+    weight_kg: Mapped[Kilograms]
+    achieved_on: Mapped[date]
+    session_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("workout_sessions.id", ondelete="SET NULL", deferrable=True, initially="DEFERRED")
+    )
+
+
+class RepMaxStep(Base):
+    """A day on which a rep max was beaten; private, the latest row before a day is what a refresh carries in."""
+
+    __tablename__ = "rep_max_steps"
+    __table_args__ = (Index("rep_max_steps_session_id_idx", "session_id"), {"schema": PRIVATE})
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    exercise_id: Mapped[ByteText] = mapped_column(primary_key=True)
+    reps: Mapped[int] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    weight_kg: Mapped[Kilograms]
+    session_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("public.workout_sessions.id", ondelete="SET NULL", deferrable=True, initially="DEFERRED")
+    )
+
+
+class UserTrainingPeriodStats(Base):
+    """All training of an account within one day, week, month, quarter or year."""
+
+    __tablename__ = "user_training_period_stats"
+    __table_args__ = (
+        CheckConstraint(
+            "grain in ('day', 'week', 'month', 'quarter', 'year')",
+            name="user_training_period_stats_grain_known",
+        ),
+    )
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    grain: Mapped[ByteText] = mapped_column(primary_key=True)
+    period_start: Mapped[date] = mapped_column(primary_key=True)
+    sessions: Mapped[int]
+    active_days: Mapped[int]
+    duration_seconds: Mapped[BigInt]
+    exercises: Mapped[int]
+    working_sets: Mapped[int]
+    reps: Mapped[BigInt]
+    volume_kg: Mapped[Decimal]
+    distance_m: Mapped[Decimal]
+    record_count: Mapped[int]
+    """Without baselines, as everywhere where records are counted."""
+
+
+class UserCalendarDaySummary(Base):
+    """A day on which an account has a session."""
+
+    __tablename__ = "user_calendar_day_summaries"
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    sessions: Mapped[int]
+    titles: Mapped[list[str]]
+    """In the order of the sessions, without those that have none."""
+    exercises: Mapped[int]
+    working_sets: Mapped[int]
+    volume_kg: Mapped[Decimal]
+    duration_seconds: Mapped[BigInt]
+    record_count: Mapped[int]
 
 
 class UserPrOverviewSnapshotHeader(Base):

@@ -12,14 +12,18 @@ from rich.progress import Progress as ProgressBar
 from sqlalchemy import Engine, create_engine
 
 from ops.errors import OperatorError
-from ops.importers import strong
+from ops.importers import fitnotes, hevy, strong
 from ops.importers.history import ParsedHistory, Remark, SkippedRow
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
 from tasks.config import database_url as parse_database_url
 
 __all__ = ["ImportReport", "Progress", "import_and_account", "import_file", "import_history", "read_history"]
 
-_READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {"strong": strong.parse}
+_READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {
+    "strong": strong.parse,
+    "hevy": hevy.parse,
+    "fitnotes": fitnotes.parse,
+}
 
 _LINES_SHOWN = 5
 _REASONS_SHOWN = 20

@@ -82,6 +82,10 @@ class Step:
     run: Callable[[], None]
 
 
+Part = Service | Step | tuple[Service, ...]
+"""What starts after the part before it is ready; the services of a tuple start at the same time."""
+
+
 class _Child:
     """One service: its current process, its output, and what to do when it dies."""
 
@@ -243,7 +247,7 @@ class _Child:
 class Supervisor:
     """Starts `parts` in order, keeps the services running, and stops them in reverse order."""
 
-    def __init__(self, parts: Sequence[Service | Step], log: Log) -> None:
+    def __init__(self, parts: Sequence[Part], log: Log) -> None:
         self._parts = parts
         self._log = log
         self._children: list[_Child] = []
@@ -257,7 +261,7 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         if self._stop_requested:
             return
-        services = sum(isinstance(part, Service) for part in self._parts)
+        services = sum(len(part) if isinstance(part, tuple) else 1 for part in self._parts)
         with ThreadPoolExecutor(max_workers=max(1, services), thread_name_prefix="wait") as waiters:
             try:
                 if await self._unless_stopped(self._start(waiters)):
@@ -298,10 +302,11 @@ class Supervisor:
                 self._log.write("stack", part.name)
                 await asyncio.to_thread(part.run)
                 continue
-            child = _Child(part, self._log, waiters)
-            self._children.append(child)
-            await child.start()
-            self._watchers.append(asyncio.create_task(child.keep_running()))
+            services = part if isinstance(part, tuple) else (part,)
+            children = [_Child(service, self._log, waiters) for service in services]
+            self._children += children
+            await _all_started(children)
+            self._watchers += [asyncio.create_task(child.keep_running()) for child in children]
 
     async def _stop_all(self) -> None:
         for watcher in self._watchers:
@@ -309,6 +314,15 @@ class Supervisor:
         await asyncio.gather(*self._watchers, return_exceptions=True)
         for child in reversed(self._children):
             await child.stop()
+
+
+async def _all_started(children: Sequence[_Child]) -> None:
+    starts = [asyncio.ensure_future(child.start()) for child in children]
+    try:
+        await asyncio.gather(*starts)
+    finally:
+        for start in starts:  # one failed: the stop deals with the processes of the others
+            start.cancel()
 
 
 @dataclass(frozen=True)
@@ -324,7 +338,7 @@ class Running:
 
 
 @contextmanager
-def running(parts: Sequence[Service | Step], log: Log) -> Iterator[Running]:
+def running(parts: Sequence[Part], log: Log) -> Iterator[Running]:
     """Run `parts` while the body runs: enter when all are ready, leave when all have stopped.
 
     For the main thread, where signals arrive: the first one raises StopRequested in the body (or in the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -11,15 +12,20 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 from support.app import AppAccount, Stages
+from support.servers import (
+    LOGIN,
+    TestServer,
+    administrator,
+    create_login,
+    drop_roles_of_the_tests,
+    server_name,
+    test_server,
+)
 
-from ops.embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
 from tasks.transaction import Identity, account, service, transaction
 
-LOGIN = "stats_refresh_worker"
-"""The login of workers and backends in the tests: may take on the API roles, owns nothing."""
-
-_names = itertools.count(1)
+_numbers = itertools.count(1)
 
 
 @dataclass
@@ -70,41 +76,50 @@ def _rows(connection: Connection, statement: str, parameters: dict[str, object])
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    server = PostgresServer(settings={**FAST, "max_connections": "120"})
-    server.start()
-    try:
+def postgres_server() -> Iterator[TestServer]:
+    with test_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="session")
-def template_database(postgres_server: PostgresServer) -> str:
+def template_database(postgres_server: TestServer) -> Iterator[str]:
     """A migrated database that nobody connects to, to be copied for each test."""
-    engine = create_engine(postgres_server.url(), isolation_level="AUTOCOMMIT", poolclass=NullPool)
-    with engine.connect() as connection:
-        connection.execute(text("create database stats_template"))
-    migrate(create_engine(postgres_server.url("stats_template"), poolclass=NullPool))
-    with engine.connect() as connection:
-        connection.execute(text(f"create role {LOGIN} login in role anon, authenticated, service_role"))
-    return "stats_template"
+    name = _database_name("template")
+    with administrator(postgres_server).connect() as connection:
+        connection.execute(text(f"create database {name}"))
+        migrate(create_engine(postgres_server.url(name), poolclass=NullPool))
+        create_login(postgres_server)
+        yield name
+        connection.execute(text(f"drop database {name} with (force)"))
 
 
 @pytest.fixture
-def database(postgres_server: PostgresServer, template_database: str) -> Iterator[Database]:
+def database(postgres_server: TestServer, template_database: str) -> Iterator[Database]:
     """A migrated database of the test's own."""
-    name = f"test_{next(_names)}"
-    server = create_engine(postgres_server.url(), isolation_level="AUTOCOMMIT", poolclass=NullPool)
-    with server.connect() as connection:
+    name = _database_name(str(next(_numbers)))
+    with administrator(postgres_server).connect() as connection:
         connection.execute(text(f"create database {name} template {template_database}"))
     made = Database(postgres_server.url(name, LOGIN), postgres_server.url(name))
     try:
         yield made
     finally:
         made.engine.dispose()
-        with server.connect() as connection:
+        with administrator(postgres_server).connect() as connection:
             connection.execute(text(f"drop database {name} with (force)"))
+
+
+def _database_name(suffix: str) -> str:
+    # Parallel processes may share a server.
+    return f"stats_refresh_test_{os.getpid()}_{suffix}"
+
+
+def pytest_report_header() -> str:
+    return f"database: {server_name()}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        drop_roles_of_the_tests()
 
 
 @pytest.fixture

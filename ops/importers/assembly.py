@@ -24,8 +24,13 @@ _LONGEST_NAME_IN_REF = 200
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A readable row: its set, and what the columns around it say about its block and its session."""
+    """A readable row: its set, and what the columns around it say about its block and its session.
 
+    `done` is None where the row is a note beside the sets. `block` tells apart two blocks of one exercise that
+    follow each other, where the format can.
+    """
+
+    line: int
     session_date: date
     started_at_local: datetime | None
     title: str
@@ -33,23 +38,24 @@ class Row:
     exercise: str
     notes: str
     session_notes: str
-    done: ImportedSet
+    done: ImportedSet | None
+    block: int = 0
 
 
-def assemble(
-    rows: Sequence[Row], skipped: Sequence[SkippedRow], data_rows: int, remarks: Iterable[Remark]
-) -> ParsedHistory:
+def assemble(rows: Sequence[Row], skipped: Sequence[SkippedRow], remarks: Iterable[Remark]) -> ParsedHistory:
     """Return the history of `rows`; `skipped` are the rows that could not be read.
 
-    A row that contradicts the tracking that all rows of its exercise show is skipped as well.
+    A row that contradicts the tracking that all rows of its exercise show is skipped as well, and so is a note:
+    its text goes to the block that it stands in.
     """
     tracking = _tracking(rows)
-    contradicting: list[SkippedRow] = []
-    consistent = list(_consistent(rows, tracking, contradicting))
+    others: list[SkippedRow] = []
+    consistent = list(_consistent(rows, tracking, others))
+    sessions = [_session(session_rows, others) for session_rows in _by_session(consistent)]
     return ParsedHistory(
-        sessions=tuple(_session(session_rows) for session_rows in _by_session(consistent)),
-        skipped=tuple(sorted([*skipped, *contradicting], key=lambda row: row.line)),
-        data_rows=data_rows,
+        sessions=tuple(session for session in sessions if session.blocks),
+        skipped=tuple(sorted([*skipped, *others], key=lambda row: row.line)),
+        data_rows=len(rows) + len(skipped),
         tracking=tracking,
         remarks=tuple(remarks),
     )
@@ -58,19 +64,20 @@ def assemble(
 def _tracking(rows: Iterable[Row]) -> dict[str, Tracking]:
     sets: dict[str, list[ImportedSet]] = {}
     for row in rows:
-        sets.setdefault(row.exercise, []).append(row.done)
+        if row.done is not None:
+            sets.setdefault(row.exercise, []).append(row.done)
     return {exercise: infer_tracking(done) for exercise, done in sets.items()}
 
 
 def _consistent(
-    rows: Iterable[Row], tracking: Mapping[str, Tracking], contradicting: list[SkippedRow]
+    rows: Iterable[Row], tracking: Mapping[str, Tracking], skipped: list[SkippedRow]
 ) -> Iterator[Row]:
     for row in rows:
-        reason = contradiction(row.done, row.exercise, tracking[row.exercise])
+        reason = None if row.done is None else contradiction(row.done, row.exercise, tracking[row.exercise])
         if reason is None:
             yield row
         else:
-            contradicting.append(SkippedRow(row.done.line, reason))
+            skipped.append(SkippedRow(row.line, reason))
 
 
 def _by_session(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -84,7 +91,7 @@ def _by_session(rows: Iterable[Row]) -> Iterator[list[Row]]:
     yield from sessions.values()
 
 
-def _session(rows: Sequence[Row]) -> ImportedSession:
+def _session(rows: Sequence[Row], skipped: list[SkippedRow]) -> ImportedSession:
     first = rows[0]
     return ImportedSession(
         source_ref=_source_ref(first),
@@ -93,15 +100,23 @@ def _session(rows: Sequence[Row]) -> ImportedSession:
         title=first.title or None,
         duration_seconds=next((row.duration_seconds for row in rows if row.duration_seconds), None),
         notes=_distinct(row.session_notes for row in rows),
-        blocks=tuple(
-            _block(exercise, list(block_rows))
-            for exercise, block_rows in groupby(rows, key=lambda row: row.exercise)
-        ),
+        blocks=tuple(_blocks(rows, skipped)),
     )
 
 
-def _block(exercise: str, rows: Sequence[Row]) -> ImportedBlock:
-    return ImportedBlock(exercise, _distinct(row.notes for row in rows), tuple(row.done for row in rows))
+def _blocks(rows: Iterable[Row], skipped: list[SkippedRow]) -> Iterator[ImportedBlock]:
+    """Yield the blocks that hold a set; the notes in them are used up here."""
+    for (exercise, _), grouped in groupby(rows, key=lambda row: (row.exercise, row.block)):
+        block_rows = list(grouped)
+        sets = tuple(row.done for row in block_rows if row.done is not None)
+        what_becomes_of_it = "its text is kept with the sets beside it" if sets else "and no set beside it"
+        skipped += [
+            SkippedRow(row.line, f"a note, not a set: {what_becomes_of_it}")
+            for row in block_rows
+            if row.done is None
+        ]
+        if sets:
+            yield ImportedBlock(exercise, _distinct(row.notes for row in block_rows), sets)
 
 
 def _source_ref(row: Row) -> str:

@@ -99,6 +99,21 @@ class Remark:
     text: str
 
 
+class Remarks:
+    """Collects remarks while a file is read: each text once, with the first line that it is about."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+
+    def add(self, line: int, text: str) -> None:
+        """Remark `text` about `line`."""
+        self._lines.setdefault(text, line)
+
+    def found(self) -> tuple[Remark, ...]:
+        """Return the remarks so far."""
+        return tuple(Remark(line, text) for text, line in self._lines.items())
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedHistory:
     """A whole file, read before anything is written. Each data row is a set of a session or skipped."""

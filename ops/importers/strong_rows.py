@@ -6,64 +6,48 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
 
 from ops.importers.assembly import Row
+from ops.importers.cells import BrokenRowError, Numbers, shown
 from ops.importers.csv_records import Record
+from ops.importers.header import Header
 from ops.importers.history import (
     MAX_DISTANCE_M,
     MAX_DURATION_SECONDS,
     MAX_REPS,
     MAX_WEIGHT_KG,
     ImportedSet,
-    Remark,
+    Remarks,
     SetType,
-    hundredths,
+)
+from ops.importers.strong_names import NOTES, REST_TIMERS, SECONDS_PER_WORD, SET_TYPES
+from ops.importers.units import (
+    KG_PER_UNIT,
+    METRES_PER_KILOMETRE,
+    METRES_PER_MILE,
+    Unit,
+    WeightUnits,
+    metres_per,
 )
 
-Unit = Literal["kg", "lb"]
-
-_KG_PER_UNIT: Mapping[Unit, Decimal] = {"kg": Decimal(1), "lb": Decimal("0.45359237")}
-_METRES_PER_UNIT: Mapping[Unit, Decimal] = {"kg": Decimal(1000), "lb": Decimal("1609.344")}
-_DISTANCE_UNIT: Mapping[Unit, str] = {"kg": "kilometres", "lb": "miles"}
-
-_SET_TYPES: Mapping[str, SetType] = {
-    "W": "warmup",
-    "WARMUP": "warmup",
-    "D": "drop",
-    "DROP": "drop",
-    "DROPSET": "drop",
-    "F": "failure",
-    "FAILURE": "failure",
-}
-_PSEUDO_ROWS = {"RESTTIMER": "a rest timer, not a set", "NOTE": "a note row, not a set"}
-
-_NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,30})?")
-_DURATION = re.compile(r"(?:([0-9]{1,4})h)? ?(?:([0-9]{1,5})m(?:in)?)? ?(?:([0-9]{1,7})s)?")
-
-
-class BrokenRowError(Exception):
-    """A row that cannot be taken; the message is the reason."""
+_DATE_TIME = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[ T]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?(?:\s?([AaPp])\.?[Mm]\.?)?"
+)
+_DURATION_PART = re.compile(r"([0-9]{1,7})\s?([^\W\d_]*)\.?[\s,]*")
 
 
 class RowReader:
-    """Reads rows whose columns stand at `places` and whose weights are in `unit`.
+    """Reads the rows below `header`; `remarks` collects what a person should know about rows that were read."""
 
-    Afterwards `remarks` holds what a person should know about rows that were read, each once.
-    """
-
-    def __init__(self, places: Mapping[str, int], unit: Unit) -> None:
-        self._places = places
-        self._unit = unit
-        self._remarks: dict[str, int] = {}
-
-    @property
-    def remarks(self) -> list[Remark]:
-        """Return the remarks, each with the first line that it is about."""
-        return [Remark(line, text) for text, line in self._remarks.items()]
+    def __init__(self, header: Header, units: WeightUnits, remarks: Remarks) -> None:
+        self._header = header
+        self._units = units
+        self._remarks = remarks
+        self._numbers = Numbers(header.delimiter)
+        self._metres = metres_per(header.details.get("Distance", ""))
 
     def read(self, record: Record) -> Row:
-        """Return the row of `record`; raises BrokenRowError with the reason where it is not a set."""
+        """Return the row of `record`; raises BrokenRowError with the reason where it is neither set nor note."""
         cells = self._cells(record)
         # Before anything is measured: a rest timer's seconds are no set's duration.
         set_type = _set_type(cells["Set Order"])
@@ -71,6 +55,7 @@ class RowReader:
             raise BrokenRowError("no exercise name")
         started_at = _date_time(cells["Date"])
         return Row(
+            line=record.line,
             session_date=started_at.date(),
             started_at_local=started_at,
             title=cells["Workout Name"],
@@ -78,21 +63,22 @@ class RowReader:
             exercise=cells["Exercise Name"],
             notes=cells.get("Notes", ""),
             session_notes=cells.get("Workout Notes", ""),
-            done=self._set(record.line, set_type, cells),
+            done=None if set_type is None else self._set(record.line, set_type, cells),
         )
 
     def _cells(self, record: Record) -> Mapping[str, str]:
         if record.fields is None:
             raise BrokenRowError("broken quotes")
-        if len(record.fields) != len(self._places):
-            raise BrokenRowError(f"{len(record.fields)} columns instead of {len(self._places)}")
-        return {name: record.fields[place].strip() for name, place in self._places.items()}
+        places = self._header.places
+        if len(record.fields) != len(places):
+            raise BrokenRowError(f"{len(record.fields)} columns instead of {len(places)}")
+        return {name: record.fields[place].strip() for name, place in places.items()}
 
     def _set(self, line: int, set_type: SetType, cells: Mapping[str, str]) -> ImportedSet:
-        weight_kg = _measure("Weight", cells["Weight"], _KG_PER_UNIT[self._unit], MAX_WEIGHT_KG)
-        reps = _whole("Reps", cells["Reps"], MAX_REPS)
-        distance_m = self._distance(line, cells.get("Distance", ""))
-        seconds = _whole("Seconds", cells.get("Seconds", ""), MAX_DURATION_SECONDS)
+        weight_kg = self._weight(line, cells)
+        reps = self._numbers.whole("Reps", cells["Reps"], MAX_REPS)
+        distance_m = self._distance(line, cells)
+        seconds = self._numbers.whole("Seconds", cells.get("Seconds", ""), MAX_DURATION_SECONDS)
         return ImportedSet(
             line=line,
             set_type=set_type,
@@ -100,93 +86,84 @@ class RowReader:
             reps=reps,
             distance_m=distance_m,
             duration_seconds=seconds,
-            rpe=_rpe(cells.get("RPE", "")),
+            rpe=self._numbers.rpe("RPE", cells.get("RPE", "")),
             is_completed=not (reps is None and distance_m is None and seconds is None),
         )
 
-    def _distance(self, line: int, text: str) -> Decimal | None:
-        """Return metres. Strong prints the app's own distance unit and does not say which one that is."""
-        metres = _measure("Distance", text, _METRES_PER_UNIT[self._unit], MAX_DISTANCE_M)
-        if metres is None:
+    def _weight(self, line: int, cells: Mapping[str, str]) -> Decimal | None:
+        text = cells["Weight"]
+        if not self._numbers.number("Weight", text):
+            return None  # and what stands beside it as its unit says nothing about the file
+        factor = KG_PER_UNIT[self._unit(line, cells)]
+        return self._numbers.measure("Weight", text, factor, MAX_WEIGHT_KG)
+
+    def _unit(self, line: int, cells: Mapping[str, str]) -> Unit:
+        return self._units.of_row("Weight Unit", cells.get("Weight Unit", ""), line)
+
+    def _distance(self, line: int, cells: Mapping[str, str]) -> Decimal | None:
+        """Return metres. Where Strong prints no unit it is the app's own one, which the file does not tell."""
+        text = cells.get("Distance", "")
+        if not self._numbers.number("Distance", text):
             return None
-        if metres < 0:
-            raise BrokenRowError(f"Distance {shown(text)} is negative")
-        self._remark(line, f"distances carry no unit and were read as {_DISTANCE_UNIT[self._unit]}")
-        return metres
+        metres = self._metres
+        if word := cells.get("Distance Unit", ""):
+            metres = metres_per(word)
+            if metres is None:
+                raise BrokenRowError(f"Distance Unit {shown(word)} is not a known unit")
+        if metres is None:
+            kilometres = self._unit(line, cells) == "kg"
+            metres = METRES_PER_KILOMETRE if kilometres else METRES_PER_MILE
+            word = "kilometres" if kilometres else "miles"
+            self._remarks.add(line, f"distances carry no unit and were read as {word}")
+        return self._numbers.distance("Distance", text, metres, MAX_DISTANCE_M)
 
     def _duration(self, line: int, text: str) -> int | None:
         """Return the session's seconds; an impossible duration costs a remark, not the sets."""
-        match = _DURATION.fullmatch(text)
-        if match is None:
-            self._remark(line, f"Duration {shown(text)} is not like 1h 5m and was left out")
-            return None
-        hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        duration = (hours * 60 + minutes) * 60 + seconds
-        if duration > MAX_DURATION_SECONDS:
-            self._remark(line, f"Duration {shown(text)} is more than a week and was left out")
+        in_seconds = bool(self._header.details.get("Duration"))
+        duration = _seconds(text, SECONDS_PER_WORD if not in_seconds else {**SECONDS_PER_WORD, "": 1})
+        if duration is None:
+            self._remarks.add(line, f"Duration {shown(text)} is not like 1h 5m and was left out")
+        elif duration > MAX_DURATION_SECONDS:
+            self._remarks.add(line, f"Duration {shown(text)} is more than a week and was left out")
             return None
         return duration or None
 
-    def _remark(self, line: int, text: str) -> None:
-        self._remarks.setdefault(text, line)
 
-
-def shown(text: str) -> str:
-    """Return `text` quoted, on one line and short enough for a message."""
-    printable = "".join(character if character.isprintable() else " " for character in text.strip())
-    return f'"{printable if len(printable) <= 80 else printable[:77] + "..."}"'
-
-
-def _set_type(set_order: str) -> SetType:
-    """Strong numbers the sets that it counts and marks the others with a letter or a word."""
-    if re.fullmatch(r"[0-9]+", set_order):
+def _set_type(set_order: str) -> SetType | None:
+    """Strong numbers the sets that it counts and marks the others with a letter or a word; None: a note."""
+    if set_order.isdecimal():
         return "normal"
     word = re.sub(r"[ _-]", "", set_order).upper()
-    if word in _PSEUDO_ROWS:
-        raise BrokenRowError(_PSEUDO_ROWS[word])
-    if word not in _SET_TYPES:
+    if word in REST_TIMERS:
+        raise BrokenRowError("a rest timer, not a set")
+    if word in NOTES:
+        return None
+    if word not in SET_TYPES:
         raise BrokenRowError(f"Set Order {shown(set_order)} is neither a number nor a known kind of set")
-    return _SET_TYPES[word]
+    return SET_TYPES[word]
 
 
 def _date_time(text: str) -> datetime:
-    try:
-        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
-    except ValueError as error:
-        raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31 18:30:00") from error
+    match = _DATE_TIME.fullmatch(text)
+    if match is not None:
+        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+        if match[7] is not None and 1 <= hour <= 12:
+            hour = hour % 12 + (12 if match[7] in "Pp" else 0)
+        try:
+            return datetime(year, month, day, hour, minute, second)
+        except ValueError:
+            pass
+    raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31 18:30:00")
 
 
-def _number(column: str, text: str) -> Decimal:
-    """Return the cell's number, 0 for an empty one."""
-    if not text:
-        return Decimal(0)
-    if not _NUMBER.fullmatch(text):
-        raise BrokenRowError(f"{column} {shown(text)} is not a number")
-    return Decimal(text)
-
-
-def _whole(column: str, text: str, most: int) -> int | None:
-    """Return the cell's count, None for 0."""
-    number = _number(column, text)
-    if number != number.to_integral_value():
-        raise BrokenRowError(f"{column} {shown(text)} is not a whole number")
-    if number < 0:
-        raise BrokenRowError(f"{column} {shown(text)} is negative")
-    if number > most:
-        raise BrokenRowError(f"{column} {shown(text)} is too large")
-    return int(number) or None
-
-
-def _measure(column: str, text: str, factor: Decimal, most: Decimal) -> Decimal | None:
-    """Return the cell times `factor` to 0.01, with its sign; None for 0."""
-    measure = hundredths(_number(column, text) * factor)
-    if abs(measure) > most:
-        raise BrokenRowError(f"{column} {shown(text)} is too large")
-    return measure or None
-
-
-def _rpe(text: str) -> Decimal | None:
-    rpe = _number("RPE", text)
-    if not 0 <= rpe <= 10:
-        raise BrokenRowError(f"RPE {shown(text)} is not between 0 and 10")
-    return rpe or None
+def _seconds(text: str, seconds_per_word: Mapping[str, int]) -> int | None:
+    """Return the seconds of a duration like "1h 5m", "1小时5分钟" or, where "" is a unit, "3900"."""
+    seconds = 0
+    place = 0
+    while place < len(text):
+        part = _DURATION_PART.match(text, place)
+        if part is None or part[2].casefold() not in seconds_per_word:
+            return None
+        seconds += int(part[1]) * seconds_per_word[part[2].casefold()]
+        place = part.end()
+    return seconds

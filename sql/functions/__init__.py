@@ -40,7 +40,8 @@ def apply_functions(connection: Connection) -> list[str]:
     """Apply every file whose text differs from what this database has; return their names."""
     connection.execute(
         text(
-            f"create table if not exists {_APPLIED} (name text primary key, sha256 text not null, applied_at timestamptz not null)"
+            f"create table if not exists {_APPLIED}"
+            " (name text primary key, sha256 text not null, applied_at timestamptz not null)"
         )
     )
     have = {row.name: row.sha256 for row in connection.execute(text(f"select name, sha256 from {_APPLIED}"))}

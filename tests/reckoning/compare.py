@@ -10,14 +10,19 @@ from uuid import UUID
 from .daily_rollups import daily_rollups
 from .fetch import (
     fetch_account,
+    fetch_calendar_days,
     fetch_daily_rollups,
     fetch_policy,
     fetch_pr_summaries,
     fetch_records,
     fetch_refresh_state,
+    fetch_rep_maxes,
+    fetch_training_periods,
 )
 from .pr_summaries import pr_summaries
 from .records import records
+from .rep_maxes import rep_maxes
+from .training_periods import calendar_days, training_periods
 
 Rows = Mapping[tuple[Any, ...], Mapping[str, Any]]
 
@@ -40,7 +45,7 @@ def differences(expected: Rows, actual: Rows) -> list[str]:
 
 
 def assert_account_equals_reckoning(connection: Any, user_id: UUID | str) -> None:
-    """The account's published rollups, records and snapshots are those that its canonical rows give.
+    """Every read model of the account is what its canonical rows give.
 
     For an account that was published and has nothing more to compute. Every published snapshot is compared,
     so that one outside the window (anchor - 1, anchor, anchor + 1) is a difference too.
@@ -58,6 +63,13 @@ def assert_account_equals_reckoning(connection: Any, user_id: UUID | str) -> Non
         "user_exercise_records": differences(records(account, policy), fetch_records(connection, user_id)),
         "user_pr_exercise_summary_snapshots": differences(
             pr_summaries(account, policy, window), fetch_pr_summaries(connection, user_id)
+        ),
+        "user_exercise_rep_maxes": differences(rep_maxes(account), fetch_rep_maxes(connection, user_id)),
+        "user_training_period_stats": differences(
+            training_periods(account, policy), fetch_training_periods(connection, user_id)
+        ),
+        "user_calendar_day_summaries": differences(
+            calendar_days(account, policy), fetch_calendar_days(connection, user_id)
         ),
     }
     lines = [f"{table} {line}" for table, found in compared.items() for line in found]

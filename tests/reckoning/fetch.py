@@ -93,7 +93,9 @@ def fetch_account(connection: Any, user_id: UUID | str) -> Account:
 
 def fetch_policy(connection: Any) -> Policy:
     """The one row of the policy."""
-    (row,) = _select(connection, "select e1rm_formula, e1rm_max_reps from public.stats_projection_policy")
+    (row,) = _select(
+        connection, "select e1rm_formula, e1rm_max_reps, week_start from public.stats_projection_policy"
+    )
     return Policy(**row)
 
 
@@ -156,6 +158,49 @@ def fetch_pr_summaries(connection: Any, user_id: UUID | str) -> Published:
         user_id,
     )
     return _keyed_by(("as_of_date", "exercise_id"), rows)
+
+
+def fetch_rep_maxes(connection: Any, user_id: UUID | str) -> Published:
+    """The published user_exercise_rep_maxes by (exercise_id, reps)."""
+    rows = _select(
+        connection,
+        """
+        select exercise_id, reps, weight_kg, achieved_on, session_id
+          from public.user_exercise_rep_maxes
+         where user_id = cast(%(user_id)s as uuid)
+        """,
+        user_id,
+    )
+    return _keyed_by(("exercise_id", "reps"), rows)
+
+
+def fetch_training_periods(connection: Any, user_id: UUID | str) -> Published:
+    """The published user_training_period_stats by (grain, period_start)."""
+    rows = _select(
+        connection,
+        """
+        select grain, period_start, sessions, active_days, duration_seconds, exercises, working_sets, reps,
+               volume_kg, distance_m, record_count
+          from public.user_training_period_stats
+         where user_id = cast(%(user_id)s as uuid)
+        """,
+        user_id,
+    )
+    return _keyed_by(("grain", "period_start"), rows)
+
+
+def fetch_calendar_days(connection: Any, user_id: UUID | str) -> Published:
+    """The published user_calendar_day_summaries by (day,)."""
+    rows = _select(
+        connection,
+        """
+        select day, sessions, titles, exercises, working_sets, volume_kg, duration_seconds, record_count
+          from public.user_calendar_day_summaries
+         where user_id = cast(%(user_id)s as uuid)
+        """,
+        user_id,
+    )
+    return _keyed_by(("day",), rows)
 
 
 def _keyed_by(key_columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Published:

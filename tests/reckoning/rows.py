@@ -75,7 +75,8 @@ class Account:
 
 @dataclass(frozen=True)
 class Policy:
-    """The columns of stats_projection_policy on which the three read models depend."""
+    """The columns of stats_projection_policy on which the read models depend; week_start is an ISO day."""
 
     e1rm_formula: str = "brzycki"
     e1rm_max_reps: int = 12
+    week_start: int = 1

@@ -54,7 +54,9 @@ class AppAccount:
         return self.save_payload(self.payload(*blocks, **fields))
 
     def save_payload(self, payload: object) -> Json:
-        return self.call("select public.save_session_v5(cast(:payload as jsonb))", payload=json.dumps(payload))
+        return self.call(
+            "select public.save_session_v5(cast(:payload as jsonb))", payload=json.dumps(payload)
+        )
 
     def delete(self, session_id: str, mutation_id: UUID | None = None) -> Json:
         """Delete a session and return its receipt."""
@@ -98,12 +100,14 @@ class Stages:
 
     def compute(self, run: Json | None = None) -> Json:
         return self._call(
-            "select public.stats_projection_compute_v1(cast(:run_id as uuid), cast(:token as uuid))", **_lease(run)
+            "select public.stats_projection_compute_v1(cast(:run_id as uuid), cast(:token as uuid))",
+            **_lease(run),
         )
 
     def publish(self, run: Json | None = None) -> Json:
         return self._call(
-            "select public.stats_projection_publish_v1(cast(:run_id as uuid), cast(:token as uuid))", **_lease(run)
+            "select public.stats_projection_publish_v1(cast(:run_id as uuid), cast(:token as uuid))",
+            **_lease(run),
         )
 
     def drain(self) -> list[Json]:

@@ -104,6 +104,7 @@ begin
         p_run.id, p_run.lease_token, p_run.user_id, v_from_date,
         case when cardinality(p_run.exercise_ids) > 0 then p_run.exercise_ids end,
         v_anchor, p_run.window_only or stats_private.published_anchor(p_run.user_id) is distinct from v_anchor);
+    perform stats_private.project_account(p_run.id, p_run.lease_token, p_run.user_id, v_from_date, v_anchor);
     return stats_private.complete_outputs(p_run);
 end;
 $$;

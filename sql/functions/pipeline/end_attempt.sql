@@ -84,5 +84,10 @@ as $$
     delete from stats_private.stats_batch_exercises e where e.run_id = p_run_id;
     delete from stats_private.stats_output_daily_rollups o where o.run_id = p_run_id;
     delete from stats_private.stats_output_records o where o.run_id = p_run_id;
+    delete from stats_private.stats_output_rep_maxes o where o.run_id = p_run_id;
+    delete from stats_private.stats_output_rep_max_steps o where o.run_id = p_run_id;
     delete from stats_private.stats_output_pr_summaries o where o.run_id = p_run_id;
+    delete from stats_private.stats_output_periods o where o.run_id = p_run_id;
+    delete from stats_private.stats_output_calendar o where o.run_id = p_run_id;
+    delete from stats_private.stats_input_days i where i.run_id = p_run_id;
 $$;

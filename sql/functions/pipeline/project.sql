@@ -172,7 +172,7 @@ begin
         select
             c.exercise_id, c.reps, c.day,
             (max(c.weight) / 100.0)::numeric(8, 2) as weight_kg,
-            (array_agg(c.session_id order by c.turn desc, c.weight desc))[1] as session_id
+            (array_agg(c.session_id order by c.turn desc))[1] as session_id
         from compared_loads c
         where c.earlier_best is null or c.weight > c.earlier_best
         group by c.exercise_id, c.reps, c.day

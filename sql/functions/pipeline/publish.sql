@@ -91,11 +91,26 @@ as $$
             select 'records', r.op from stats_private.stats_output_records r
             where r.run_id = p_run_id and r.lease_token = p_lease_token
             union all
+            select 'rep_maxes', m.op from stats_private.stats_output_rep_maxes m
+            where m.run_id = p_run_id and m.lease_token = p_lease_token
+            union all
+            select 'rep_max_steps', t.op from stats_private.stats_output_rep_max_steps t
+            where t.run_id = p_run_id and t.lease_token = p_lease_token
+            union all
             select 'pr_summaries', s.op from stats_private.stats_output_pr_summaries s
             where s.run_id = p_run_id and s.lease_token = p_lease_token
             union all
+            select 'periods', p.op from stats_private.stats_output_periods p
+            where p.run_id = p_run_id and p.lease_token = p_lease_token
+            union all
+            select 'calendar', c.op from stats_private.stats_output_calendar c
+            where c.run_id = p_run_id and c.lease_token = p_lease_token
+            union all
             -- A read model without differences still counts 0.
-            select m.read_model, null::"char" from unnest(array['daily_rollups', 'records', 'pr_summaries']) m (read_model)
+            select m.read_model, null::"char"
+            from unnest(array[
+                'daily_rollups', 'records', 'rep_maxes', 'rep_max_steps', 'pr_summaries', 'periods', 'calendar'
+            ]) m (read_model)
         ) o
         group by o.read_model
     ) c
@@ -114,7 +129,11 @@ begin
     perform from public.user_exercise_stats_refresh_jobs j where j.run_id = p_run.id for update;
     v_rows := stats_private.publish_daily_rollups(p_run)
         + stats_private.publish_records(p_run)
-        + stats_private.publish_pr_summaries(p_run);
+        + stats_private.publish_rep_maxes(p_run)
+        + stats_private.publish_rep_max_steps(p_run)
+        + stats_private.publish_pr_summaries(p_run)
+        + stats_private.publish_periods(p_run)
+        + stats_private.publish_calendar(p_run);
     -- Now, not at the commit: a session deleted during the compute must reject this run, not abort the transaction.
     set constraints all immediate;
     perform stats_private.publish_headers(p_run);

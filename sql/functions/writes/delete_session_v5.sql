@@ -14,30 +14,25 @@ as $$
 declare
     v_user_id uuid;
     v_payload_hash bytea;
-    v_receipt jsonb;
+    v_replayed jsonb;
     v_old public.workout_sessions;
-    v_exercise_ids text [];
     v_generation bigint;
 begin
     v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
-    if p_mutation_id is null or p_session_id is null then
-        raise exception using errcode = '22023',
-            message = case when p_mutation_id is null then 'mutation_id' else 'session_id' end || ': is required';
-    end if;
-    v_payload_hash := stats_private.payload_hash(
-        'delete_session_v5', jsonb_build_object('session_id', p_session_id));
+    perform stats_private.require_argument('mutation_id', p_mutation_id is null);
+    perform stats_private.require_argument('session_id', p_session_id is null);
+    v_payload_hash := stats_private.payload_hash('delete_session_v5', p_session_id::text);
 
     perform stats_private.lock_writes(v_user_id);
-    v_receipt := stats_private.replayed_receipt(v_user_id, p_mutation_id, v_payload_hash);
-    if v_receipt is not null then
-        return v_receipt;
+    v_replayed := stats_private.replayed_receipt(v_user_id, p_mutation_id, v_payload_hash);
+    if v_replayed is not null then
+        return v_replayed;
     end if;
 
     v_old := stats_private.session_to_change(p_session_id, v_user_id, null);
-    v_exercise_ids := stats_private.exercise_ids_of_session(p_session_id);
     v_generation := public.enqueue_user_exercise_stats_refresh_job(
-        v_user_id, v_old.session_date, v_exercise_ids, 'session_deleted', 'session:' || p_session_id,
-        'session deleted');
+        v_user_id, v_old.session_date, stats_private.exercise_ids_of(p_session_id, null), 'session_deleted',
+        'session:' || p_session_id, 'session deleted');
     perform stats_private.delete_session_parts(p_session_id);
     delete from public.workout_sessions w where w.id = p_session_id;
     return stats_private.store_receipt(

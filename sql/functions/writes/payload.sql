@@ -1,20 +1,34 @@
--- The fields that every write needs before it may take a lock.
--- Promises: raise 22023 naming field and rule, or return the typed value.
+-- What every write needs before it may take a lock.
+-- Promises: raise 42501 or 22023 naming field and rule, or return the typed value.
 -- Locks: none
 -- Writes: nothing
 
--- Returns a text field, null where it is absent or no text. Raises 22023 where the payload is no object of 2 MB.
-create or replace function stats_private.payload_text(p_payload jsonb, p_field text)
-returns text
-language plpgsql immutable
+-- Returns the account that the payload is for. Raises 22023 where it is no object, then 42501 where it is not for
+-- the signed-in account.
+create or replace function stats_private.owner_of_payload(p_payload jsonb)
+returns uuid
+language plpgsql stable
 as $$
 begin
     if jsonb_typeof(p_payload) is distinct from 'object' then
         raise exception using errcode = '22023', message = '$: must be an object';
-    elsif octet_length(p_payload::text) > 2 * 1024 * 1024 then
+    end if;
+    return stats_private.owner_of_write(p_payload ->> 'expected_user_id');
+end;
+$$;
+
+-- Returns the payload in jsonb's one spelling, to be hashed. Raises 22023 over 2 MB.
+create or replace function stats_private.payload_text(p_payload jsonb)
+returns text
+language plpgsql immutable
+as $$
+declare
+    v_text text := p_payload::text;
+begin
+    if octet_length(v_text) > 2 * 1024 * 1024 then
         raise exception using errcode = '22023', message = '$: must be at most 2 MB';
     end if;
-    return p_payload ->> p_field;
+    return v_text;
 end;
 $$;
 
@@ -31,5 +45,17 @@ begin
         raise exception using errcode = '22023', message = '$.mutation_id: ' || v_problem;
     end if;
     return (p_payload ->> 'mutation_id')::uuid;
+end;
+$$;
+
+-- Raises 22023 where an argument of a write is missing.
+create or replace function stats_private.require_argument(p_name text, p_is_missing boolean)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if p_is_missing then
+        raise exception using errcode = '22023', message = p_name || ': is required';
+    end if;
 end;
 $$;

@@ -1,7 +1,7 @@
 -- Durable receipts: the same mutation_id writes once and answers the same for ever after.
 -- Promises: called after the account's write lock was taken in an earlier statement, so that two devices with the
 --   same mutation_id at the same moment see each other's receipt.
--- Locks: none of their own
+-- Locks: none (the caller holds write)
 -- Writes: stats_mutation_receipts
 
 -- Returns the stored receipt with replayed = true; null where this mutation is new. Raises 22023 where the id was
@@ -20,7 +20,7 @@ begin
         return null;
     elsif v_receipt.payload_hash <> p_payload_hash then
         raise exception using errcode = '22023',
-            message = 'mutation_id: was already used for another write; take a new one for a new write';
+            message = '$.mutation_id: was already used for another write; take a new one for a new write';
     end if;
     return v_receipt.response || '{"replayed": true}';
 end;
@@ -32,20 +32,23 @@ create or replace function stats_private.store_receipt(
     p_generation bigint, p_details jsonb
 )
 returns jsonb
-language sql
+language plpgsql
 as $$
+declare
+    v_response jsonb := jsonb_build_object(
+        'mutation_id', p_mutation_id, 'operation', p_operation, 'statsRequestedVersion', p_generation,
+        'replayed', false) || p_details;
+begin
     insert into public.stats_mutation_receipts (
         user_id, mutation_id, operation, payload_hash, session_id, requested_version, response)
     values (
-        p_user_id, p_mutation_id, p_operation, p_payload_hash, p_session_id, p_generation,
-        jsonb_build_object(
-            'mutation_id', p_mutation_id, 'operation', p_operation, 'statsRequestedVersion', p_generation,
-            'replayed', false) || p_details)
-    returning response
+        p_user_id, p_mutation_id, p_operation, p_payload_hash, p_session_id, p_generation, v_response);
+    return v_response;
+end;
 $$;
 
 -- Hashes what a write is asked to do: its operation and its arguments, in jsonb's one canonical spelling.
-create or replace function stats_private.payload_hash(p_operation text, p_arguments jsonb)
+create or replace function stats_private.payload_hash(p_operation text, p_arguments text)
 returns bytea
-language sql immutable
-as $$ select sha256(convert_to(p_operation || ':' || p_arguments::text, 'UTF8')) $$;
+language sql stable
+as $$ select sha256(convert_to(p_operation || ':' || p_arguments, 'UTF8')) $$;

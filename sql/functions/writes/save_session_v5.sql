@@ -25,20 +25,19 @@ declare
     v_updated_at timestamptz;
     v_generation bigint;
 begin
-    v_user_id := stats_private.owner_of_write(stats_private.payload_text(p_payload, 'expected_user_id'));
+    v_user_id := stats_private.owner_of_payload(p_payload);
     v_mutation_id := stats_private.payload_mutation_id(p_payload);
-    v_payload_hash := stats_private.payload_hash('save_session_v5', p_payload);
+    v_payload_hash := stats_private.payload_hash('save_session_v5', stats_private.payload_text(p_payload));
 
+    -- A statement of its own: what follows must see what the previous holder committed.
     perform stats_private.lock_writes(v_user_id);
     v_replayed := stats_private.replayed_receipt(v_user_id, v_mutation_id, v_payload_hash);
     if v_replayed is not null then
         return v_replayed;
     end if;
 
-    if stats_private.uuid_problem(p_payload -> 'session_id') is null then
-        v_session_id := (p_payload ->> 'session_id')::uuid;
-    end if;
-    perform stats_private.validate_session(p_payload, v_user_id, v_session_id);
+    perform stats_private.validate_session(p_payload);
+    v_session_id := (p_payload ->> 'session_id')::uuid;
     if v_session_id is null then
         v_operation := 'session_created';
         v_session_id := gen_random_uuid();
@@ -51,10 +50,10 @@ begin
         v_user_id,
         -- The earlier of the old and the new day: with the new one alone the old day would keep what has left it.
         least(v_old.session_date, (p_payload ->> 'session_date')::date),
-        stats_private.union_of(
-            stats_private.exercise_ids_of_session(v_old.id), stats_private.exercise_ids_of_payload(p_payload)),
+        stats_private.exercise_ids_of(v_old.id, p_payload),
         v_operation, 'session:' || v_session_id, replace(v_operation, '_', ' '));
-    v_updated_at := stats_private.write_session(v_session_id, v_user_id, p_payload, v_old.id is not null);
+    perform stats_private.check_exercises(p_payload -> 'exercises', v_user_id, v_old.id);
+    v_updated_at := stats_private.write_session(v_session_id, v_user_id, p_payload, v_old);
     return stats_private.store_receipt(
         v_user_id, v_mutation_id, v_payload_hash, v_operation, v_session_id, v_generation,
         jsonb_build_object('session_id', v_session_id, 'updated_at', v_updated_at));

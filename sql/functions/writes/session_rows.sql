@@ -3,8 +3,9 @@
 -- Locks: canonical rows
 -- Writes: workout_sessions, session_exercise_part, session_sets
 
--- Returns the account's session for a replacement or a delete; the account's write lock keeps it as it is. Raises P0002 where the account has no such
--- session (somebody else's looks the same) and 40001 where it changed since p_expected_updated_at (null: any).
+-- Returns the account's session for a replacement or a delete; the account's write lock keeps it as it is. Raises
+-- P0002 where the account has no such session (somebody else's looks the same) and 40001 where it changed since
+-- p_expected_updated_at (null: any).
 create or replace function stats_private.session_to_change(
     p_session_id uuid, p_user_id uuid, p_expected_updated_at text
 )
@@ -27,44 +28,43 @@ begin
 end;
 $$;
 
--- Writes the session's rows and returns its updated_at; p_replace: the session exists and its rows go first.
+-- Writes the session's rows and returns its updated_at. p_old: the session as it was, a null row for a new one.
 -- Raises 22023 where another session of the account has the same source and source_ref.
 create or replace function stats_private.write_session(
-    p_session_id uuid, p_user_id uuid, p_payload jsonb, p_replace boolean
+    p_session_id uuid, p_user_id uuid, p_payload jsonb, p_old public.workout_sessions
 )
 returns timestamptz
 language plpgsql
 as $$
 declare
+    v_source text := coalesce(p_payload ->> 'source', p_old.source);
+    v_source_ref text := coalesce(p_payload ->> 'source_ref', p_old.source_ref);
     v_updated_at timestamptz;
 begin
-    if exists (
+    if v_source_ref is not null and exists (
         select from public.workout_sessions w
-        where w.user_id = p_user_id and w.source = p_payload ->> 'source'
-            and w.source_ref = p_payload ->> 'source_ref' and w.id <> p_session_id
+        where w.user_id = p_user_id and w.source = v_source and w.source_ref = v_source_ref and w.id <> p_session_id
     ) then
         raise exception using errcode = '22023',
             message = '$.source_ref: this account already has a session with this source and source_ref';
     end if;
-    if p_replace then
+    if p_old.id is not null then
         perform stats_private.delete_session_parts(p_session_id);
     end if;
     insert into public.workout_sessions as w (
         id, user_id, session_date, title, started_at, duration_seconds, notes, source, source_ref, updated_at)
-    select
-        p_session_id, p_user_id, f.session_date, f.title, f.started_at, f.duration_seconds, f.notes, f.source,
-        f.source_ref, clock_timestamp()
-    from jsonb_to_record(p_payload) f (
-        session_date date, title text, started_at timestamptz, duration_seconds numeric, notes text, source text,
-        source_ref text)
+    values (
+        p_session_id, p_user_id, (p_payload ->> 'session_date')::date, p_payload ->> 'title',
+        (p_payload ->> 'started_at')::timestamptz, (p_payload ->> 'duration_seconds')::numeric,
+        p_payload ->> 'notes', v_source, v_source_ref, clock_timestamp())
     on conflict (id) do update set
         session_date = excluded.session_date,
         title = excluded.title,
         started_at = excluded.started_at,
         duration_seconds = excluded.duration_seconds,
         notes = excluded.notes,
-        source = coalesce(excluded.source, w.source),
-        source_ref = coalesce(excluded.source_ref, w.source_ref),
+        source = excluded.source,
+        source_ref = excluded.source_ref,
         -- Strictly later, whatever the clock did, so that expected_updated_at notices every change.
         updated_at = greatest(excluded.updated_at, w.updated_at + interval '1 microsecond')
     returning w.updated_at into v_updated_at;
@@ -81,14 +81,13 @@ begin
     insert into public.session_sets (
         part_id, set_no, set_type, weight_kg, reps, distance_m, duration_seconds, rpe, is_completed)
     select
-        parts.id, s.place, coalesce(f.set_type, 'normal'), f.weight_kg, f.reps, f.distance_m, f.duration_seconds,
-        f.rpe, coalesce(f.is_completed, true)
+        parts.id, s.place, coalesce(s.value ->> 'set_type', 'normal'), (s.value ->> 'weight_kg')::numeric,
+        (s.value ->> 'reps')::numeric, (s.value ->> 'distance_m')::numeric,
+        (s.value ->> 'duration_seconds')::numeric, (s.value ->> 'rpe')::numeric,
+        coalesce((s.value ->> 'is_completed')::boolean, true)
     from parts
     join exercises e on e.place = parts.position
-    cross join lateral jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place)
-    cross join lateral jsonb_to_record(s.value) f (
-        set_type text, weight_kg numeric, reps numeric, distance_m numeric, duration_seconds numeric, rpe numeric,
-        is_completed boolean);
+    cross join lateral jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place);
     return v_updated_at;
 end;
 $$;
@@ -103,25 +102,3 @@ as $$
     where p.session_id = p_session_id and s.part_id = p.id;
     delete from public.session_exercise_part p where p.session_id = p_session_id;
 $$;
-
--- Returns the exercises of a session, each once, sorted.
-create or replace function stats_private.exercise_ids_of_session(p_session_id uuid)
-returns text []
-language sql stable
-as $$
-    select coalesce(array_agg(distinct p.exercise_id order by p.exercise_id), '{}')
-    from public.session_exercise_part p
-    where p.session_id = p_session_id
-$$;
-
--- Returns the exercises that a validated payload names.
-create or replace function stats_private.exercise_ids_of_payload(p_payload jsonb)
-returns text []
-language sql immutable
-as $$ select array_agg(e.value ->> 'exercise_id') from jsonb_array_elements(p_payload -> 'exercises') e (value) $$;
-
--- Returns the sorted union of two lists of exercise ids.
-create or replace function stats_private.union_of(p_some text [], p_others text [])
-returns text []
-language sql immutable
-as $$ select coalesce(array_agg(distinct x.id order by x.id), '{}') from unnest(p_some || p_others) x (id) $$;

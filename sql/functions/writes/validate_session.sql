@@ -1,86 +1,95 @@
 -- stats_private.validate_session(payload): raises 22023 with the JSON path of the first field that breaks a rule
--- Promises: after it every cast of the payload's fields is safe. Reads exercises to know them and their tracking.
+-- Promises: after it every cast of the payload's fields is safe. Asks no table: which exercises these are is
+--   session_exercises.sql's question.
 -- Locks: none
 -- Writes: nothing
-create or replace function stats_private.validate_session(p_payload jsonb, p_user_id uuid, p_session_id uuid)
+create or replace function stats_private.validate_session(p_payload jsonb)
 returns void
 language plpgsql stable
 as $$
 declare
-    v_problem text;
+    -- One after the other: each may rely on what the one before it found in order.
+    v_problem text := stats_private.session_fields_problem(p_payload);
 begin
-    v_problem := coalesce(
-        stats_private.session_frame_problem(p_payload),
-        stats_private.session_sets_problem(p_payload -> 'exercises'),
-        stats_private.session_exercises_problem(p_payload -> 'exercises', p_user_id, p_session_id));
+    if v_problem is null then
+        v_problem := stats_private.session_exercise_list_problem(p_payload -> 'exercises');
+    end if;
+    if v_problem is null then
+        v_problem := stats_private.session_sets_problem(p_payload -> 'exercises');
+    end if;
     if v_problem is not null then
         raise exception using errcode = '22023', message = v_problem;
     end if;
 end;
 $$;
 
--- The payload's own fields, and that exercises and their sets are lists of objects within the limits.
-create or replace function stats_private.session_frame_problem(p_payload jsonb)
+-- The payload's own fields.
+create or replace function stats_private.session_fields_problem(p_payload jsonb)
+returns text
+language plpgsql stable
+as $$
+begin
+    return '$.' || coalesce(
+        'session_id: ' || stats_private.uuid_problem(p_payload -> 'session_id'),
+        'expected_updated_at: ' || stats_private.moment_problem(p_payload -> 'expected_updated_at'),
+        -- A replacement that lost its session_id would otherwise become a second session.
+        case when p_payload ->> 'expected_updated_at' is not null and p_payload ->> 'session_id' is null
+            then 'expected_updated_at: is only for a session_id' end,
+        case when p_payload ->> 'session_date' is null then 'session_date: is required' end,
+        'session_date: ' || stats_private.day_problem(p_payload -> 'session_date'),
+        'title: ' || stats_private.text_problem(p_payload -> 'title', 500),
+        'started_at: ' || stats_private.moment_problem(p_payload -> 'started_at'),
+        'duration_seconds: ' || stats_private.whole_number_problem(p_payload -> 'duration_seconds', 0, 604800),
+        'notes: ' || stats_private.text_problem(p_payload -> 'notes', 20000),
+        'source: ' || stats_private.text_problem(p_payload -> 'source', 100),
+        'source_ref: ' || stats_private.text_problem(p_payload -> 'source_ref', 500));
+end;
+$$;
+
+-- That the exercises are a list of objects, each with a list of sets, within the limits.
+create or replace function stats_private.session_exercise_list_problem(p_exercises jsonb)
 returns text
 language plpgsql stable
 as $$
 declare
-    v_exercises jsonb := p_payload -> 'exercises';
     v_problem text;
+    v_sets bigint;
 begin
-    select format('$.%s: %s', f.field, f.rule) into v_problem
-    from (values
-        (1, 'session_id', stats_private.uuid_problem(p_payload -> 'session_id')),
-        (2, 'expected_updated_at', stats_private.moment_problem(p_payload -> 'expected_updated_at')),
-        (3, 'session_date', case when p_payload ->> 'session_date' is null then 'is required'
-            else stats_private.day_problem(p_payload -> 'session_date') end),
-        (4, 'title', stats_private.text_problem(p_payload -> 'title', 500)),
-        (5, 'started_at', stats_private.moment_problem(p_payload -> 'started_at')),
-        (6, 'duration_seconds', stats_private.whole_number_problem(p_payload -> 'duration_seconds', 0, 604800)),
-        (7, 'notes', stats_private.text_problem(p_payload -> 'notes', 20000)),
-        (8, 'source', stats_private.text_problem(p_payload -> 'source', 100)),
-        (9, 'source_ref', stats_private.text_problem(p_payload -> 'source_ref', 500)),
-        (10, 'exercises', case
-            when jsonb_typeof(v_exercises) is distinct from 'array' then 'must be a list of exercises'
-            when jsonb_array_length(v_exercises) = 0 then 'must name at least one exercise'
-            when jsonb_array_length(v_exercises) > 200 then 'must have at most 200 exercises' end)
-    ) f (place, field, rule)
-    where f.rule is not null
-    order by f.place
-    limit 1;
-    if v_problem is not null then
-        return v_problem;
+    if jsonb_typeof(p_exercises) is distinct from 'array' then
+        return '$.exercises: must be a list of exercises';
+    elsif jsonb_array_length(p_exercises) = 0 then
+        return '$.exercises: must name at least one exercise';
+    elsif jsonb_array_length(p_exercises) > 200 then
+        return '$.exercises: must have at most 200 exercises';
     end if;
-
-    select format('$.exercises[%s]%s', e.place - 1, rule.text) into v_problem
-    from jsonb_array_elements(v_exercises) with ordinality e (value, place)
-    cross join lateral (values (coalesce(
+    select
+        '$.exercises[' || (array_agg((e.place - 1)::text || rule.text order by e.place)
+            filter (where rule.text is not null)) [1],
+        sum(case when rule.text is null then jsonb_array_length(e.value -> 'sets') end)
+    into v_problem, v_sets
+    from jsonb_array_elements(p_exercises) with ordinality e (value, place)
+    cross join lateral (values (
         case
-            when jsonb_typeof(e.value) <> 'object' then ': must be an object'
-            when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string' then '.exercise_id: must be a text'
-            when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '.sets: must be a list of sets'
-        end,
-        '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000)))) rule (text)
-    where rule.text is not null
-    order by e.place
-    limit 1;
-    if v_problem is not null then
-        return v_problem;
-    end if;
-
-    if (select sum(jsonb_array_length(e.value -> 'sets')) from jsonb_array_elements(v_exercises) e (value)) > 2000 then
-        return '$.exercises: must have at most 2000 sets together';
-    end if;
-    return null;
+            when jsonb_typeof(e.value) <> 'object' then ']: must be an object'
+            when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string' then '].exercise_id: must be a text'
+            when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '].sets: must be a list of sets'
+            else '].notes: ' || stats_private.text_problem(e.value -> 'notes', 20000)
+        end)) rule (text);
+    return coalesce(
+        v_problem, case when v_sets > 2000 then '$.exercises: must have at most 2000 sets together' end);
 end;
 $$;
 
 -- Every field of every set. Limits: weight in kg as stored, reps wide enough to keep a typo until it is corrected.
 create or replace function stats_private.session_sets_problem(p_exercises jsonb)
 returns text
-language sql immutable
+language plpgsql stable
 as $$
-    select format('$.exercises[%s].sets[%s]%s', e.place - 1, s.place - 1, f.problem)
+declare
+    v_problem text;
+begin
+    select '$.exercises[' || (e.place - 1)::text || '].sets[' || (s.place - 1)::text || ']' || f.problem
+    into v_problem
     from jsonb_array_elements(p_exercises) with ordinality e (value, place)
     cross join lateral jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place)
     cross join lateral (values (case
@@ -98,34 +107,7 @@ as $$
     end)) f (problem)
     where f.problem is not null
     order by e.place, s.place
-    limit 1
-$$;
-
--- Every exercise is global or the account's own, not archived (unless the session already had it), and its sets
--- carry a weight only where the exercise has one.
-create or replace function stats_private.session_exercises_problem(
-    p_exercises jsonb, p_user_id uuid, p_session_id uuid
-)
-returns text
-language sql stable
-as $$
-    select format('$.exercises[%s]%s', e.place - 1, rule.text)
-    from jsonb_array_elements(p_exercises) with ordinality e (value, place)
-    left join public.exercises x
-        on x.id = e.value ->> 'exercise_id' and (x.owner_user_id is null or x.owner_user_id = p_user_id)
-    cross join lateral (values (case
-        when x.id is null then '.exercise_id: is not an exercise of this account'
-        when x.archived_at is not null and not exists (
-            select from public.session_exercise_part p where p.session_id = p_session_id and p.exercise_id = x.id
-        ) then '.exercise_id: is archived'
-        when x.tracking in ('reps_only', 'duration', 'distance_duration') then (
-            select format('.sets[%s].weight_kg: a %s exercise has no weight', s.place - 1, x.tracking)
-            from jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place)
-            where (s.value ->> 'weight_kg')::numeric > 0
-            order by s.place
-            limit 1)
-    end)) rule (text)
-    where rule.text is not null
-    order by e.place
-    limit 1
+    limit 1;
+    return v_problem;
+end;
 $$;

@@ -1,0 +1,226 @@
+"""Reads exports of the FitNotes app; one row is one set.
+
+How the format is read, where it leaves a choice:
+
+- It has no time of day and no names of workouts: each day is one session, without a start.
+- It has no set index: identical rows are separate sets, and consecutive rows of one exercise are one block.
+- The weight unit stands in the header, `Weight (kgs)`, or in each row, `Weight Unit`; else the caller names it.
+- The app quotes nothing, so a comma in a name makes a row too long. The name is put together again where the
+  other columns and the categories of the good rows leave one way to do it; else the row is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+from ops.errors import OperatorError
+from ops.importers.assembly import Row
+from ops.importers.cells import BrokenRowError, Numbers, shown
+from ops.importers.csv_records import Record, read_lines, records
+from ops.importers.header import Format, Header, read_header
+from ops.importers.history import (
+    MAX_DISTANCE_M,
+    MAX_DURATION_SECONDS,
+    MAX_REPS,
+    MAX_WEIGHT_KG,
+    ImportedSet,
+    ParsedHistory,
+    Remarks,
+)
+from ops.importers.reading import read_rows
+from ops.importers.units import KG_PER_UNIT, WeightUnits, asked_unit, metres_per, weight_unit
+
+_REQUIRED = ("Date", "Exercise", "Category", "Weight", "Reps")
+_OPTIONAL = ("Weight Unit", "Distance", "Distance Unit", "Time", "Comment")
+_FORMAT = Format(
+    "a FitNotes export",
+    {name: name for name in _REQUIRED + _OPTIONAL} | {"Notes": "Comment"},
+    _REQUIRED,
+)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"(?:([0-9]{1,3}):)?([0-9]{1,4}):([0-9]{2})")
+
+
+def parse(path: Path, unit: str | None) -> ParsedHistory:
+    """Read the FitNotes export `path`; its weights are in `unit` (kg or lb) where it does not say itself.
+
+    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    OperatorError for a unit that is missing, unknown or contradicts the file, for a file that is not such an
+    export, and for one without a single usable row.
+    """
+    asked = asked_unit(unit)
+    lines = read_lines(path, _FORMAT.expected)
+    header = read_header(path, lines[0], _FORMAT)
+    detail = header.details["Weight"]
+    stated = weight_unit(detail)
+    if detail and stated is None:
+        raise OperatorError(
+            f"{path}: expected {_FORMAT.expected}; found Weight in {shown(detail)}, not kgs or lbs"
+        )
+    units = WeightUnits(path, "FitNotes", stated, asked)
+    if "Weight Unit" not in header.places and units.of_file is None:
+        raise units.missing(1)
+    remarks = Remarks()
+    reader = _RowReader(header, units, _categories(lines, header), remarks)
+    return read_rows(path, lines, header, reader.read, remarks, _FORMAT.expected)
+
+
+def _categories(lines: Sequence[str], header: Header) -> frozenset[str]:
+    """Return the categories of the rows that have as many columns as the header."""
+    data = records(lines, header.delimiter, len(header.places))
+    next(data)
+    return frozenset(
+        record.fields[header.places["Category"]].strip()
+        for record in data
+        if record.fields is not None and len(record.fields) == len(header.places)
+    )
+
+
+class _RowReader:
+    def __init__(
+        self, header: Header, units: WeightUnits, categories: frozenset[str], remarks: Remarks
+    ) -> None:
+        self._header = header
+        self._units = units
+        self._categories = categories
+        self._remarks = remarks
+        self._numbers = Numbers(header.delimiter)
+
+    def read(self, record: Record) -> Row:
+        if record.fields is None:
+            raise BrokenRowError("broken quotes")
+        fields = [field.strip() for field in record.fields]
+        columns = len(self._header.places)
+        if len(fields) < columns:
+            raise BrokenRowError(f"{len(fields)} columns instead of {columns}")
+        if len(fields) > columns:
+            fields = self._put_together(record)
+        return self._row(record.line, fields)
+
+    def _row(self, line: int, fields: Sequence[str]) -> Row:
+        cells = {name: fields[place] for name, place in self._header.places.items()}
+        if not cells["Exercise"]:
+            raise BrokenRowError("no exercise")
+        return Row(
+            line=line,
+            session_date=_day(cells["Date"]),
+            started_at_local=None,
+            title="",
+            duration_seconds=None,
+            exercise=cells["Exercise"],
+            notes=cells.get("Comment", ""),
+            session_notes="",
+            done=self._set(line, cells),
+        )
+
+    def _put_together(self, record: Record) -> list[str]:
+        """Return the fields of a row that has too many, where there is one way to read them."""
+        ways = [
+            fields for fields in self._ways(record.fields or []) if self._is_readable(record.line, fields)
+        ]
+        if len(ways) != 1:
+            raise BrokenRowError(
+                f"{len(record.fields or [])} columns instead of {len(self._header.places)}: "
+                + (
+                    "a comma in a name, and more than one way to read it"
+                    if ways
+                    else "nothing fits its columns"
+                )
+            )
+        name = ways[0][self._header.places["Exercise"]]
+        self._remarks.add(
+            record.line, f"a comma that is not quoted was read as part of the exercise {shown(name)}"
+        )
+        return ways[0]
+
+    def _ways(self, fields: Sequence[str]) -> Iterator[list[str]]:
+        """Yield every way to give the commas that are too many to exercise, category and comment."""
+        places = self._header.places
+        extra = len(fields) - len(places)
+        texts = [places[name] for name in ("Exercise", "Category", "Comment") if name in places]
+        for shares in _shares(extra, len(texts)):
+            more = dict(zip(texts, shares, strict=True))
+            joined: list[str] = []
+            start = 0
+            for place in range(len(places)):
+                end = start + 1 + more.get(place, 0)
+                joined.append(self._header.delimiter.join(fields[start:end]).strip())
+                start = end
+            yield joined
+
+    def _is_readable(self, line: int, fields: Sequence[str]) -> bool:
+        if fields[self._header.places["Category"]] not in self._categories:
+            return False
+        try:
+            self._row(line, fields)
+        except BrokenRowError:
+            return False
+        return True
+
+    def _set(self, line: int, cells: Mapping[str, str]) -> ImportedSet:
+        numbers = self._numbers
+        reps = numbers.whole("Reps", cells["Reps"], MAX_REPS)
+        distance_m = self._distance(cells)
+        seconds = _seconds(cells.get("Time", ""))
+        return ImportedSet(
+            line=line,
+            weight_kg=self._weight(line, cells),
+            reps=reps,
+            distance_m=distance_m,
+            duration_seconds=seconds,
+            is_completed=not (reps is None and distance_m is None and seconds is None),
+        )
+
+    def _weight(self, line: int, cells: Mapping[str, str]) -> Decimal | None:
+        text = cells["Weight"]
+        if not self._numbers.number("Weight", text):
+            return None
+        unit = self._units.of_row("Weight Unit", cells.get("Weight Unit", ""), line)
+        return self._numbers.measure("Weight", text, KG_PER_UNIT[unit], MAX_WEIGHT_KG)
+
+    def _distance(self, cells: Mapping[str, str]) -> Decimal | None:
+        text = cells.get("Distance", "")
+        if not self._numbers.number("Distance", text):
+            return None
+        word = cells.get("Distance Unit", "") or self._header.details["Distance"]
+        metres = metres_per(word)
+        if metres is None:
+            raise BrokenRowError(f"Distance Unit {shown(word)} is not a known unit")
+        return self._numbers.distance("Distance", text, metres, MAX_DISTANCE_M)
+
+
+def _shares(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to share `total` among `parts`."""
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for others in _shares(total - first, parts - 1):
+            yield (first, *others)
+
+
+def _day(text: str) -> date:
+    if _DAY.fullmatch(text):
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            pass
+    raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31")
+
+
+def _seconds(text: str) -> int | None:
+    """Return the seconds of h:mm:ss or mm:ss, None for 0."""
+    if not text:
+        return None
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise BrokenRowError(f"Time {shown(text)} is not like 0:01:30")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    total = (hours * 60 + minutes) * 60 + seconds
+    if total > MAX_DURATION_SECONDS:
+        raise BrokenRowError(f"Time {shown(text)} is too large")
+    return total or None

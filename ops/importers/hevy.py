@@ -1,0 +1,185 @@
+r"""Reads exports of the Hevy app; one row is one set.
+
+How the format is read, where it leaves a choice:
+
+- A session is one (start_time, title); rows of one exercise are a block, and set_index 0 begins another one.
+- The units stand in the names of the columns; `--unit` may only agree.
+- Months are named in the app's language. Dates in numbers alone are read where some day of the file is later
+  than the 12th, which tells day/month from month/day.
+- A set without reps, distance and time is one that was not done; a literal \n in a note is a line break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+from ops.errors import OperatorError
+from ops.importers.assembly import Row
+from ops.importers.cells import BrokenRowError, Numbers, shown
+from ops.importers.csv_records import Record, read_lines, records
+from ops.importers.header import Format, Header, read_header
+from ops.importers.hevy_dates import Dates, numeric_order
+from ops.importers.history import (
+    MAX_DISTANCE_M,
+    MAX_DURATION_SECONDS,
+    MAX_REPS,
+    MAX_WEIGHT_KG,
+    ImportedSet,
+    ParsedHistory,
+    Remarks,
+    SetType,
+)
+from ops.importers.reading import read_rows
+from ops.importers.units import (
+    KG_PER_UNIT,
+    METRES_PER_KILOMETRE,
+    METRES_PER_MILE,
+    Unit,
+    WeightUnits,
+    asked_unit,
+)
+
+_WEIGHT_COLUMNS: Mapping[str, Unit] = {"weight_kg": "kg", "weight_lbs": "lb"}
+_METRES: Mapping[str, Decimal] = {"distance_km": METRES_PER_KILOMETRE, "distance_miles": METRES_PER_MILE}
+_REQUIRED = ("title", "start_time", "exercise_title", "set_type", "reps")
+_OPTIONAL = (
+    "end_time", "description", "superset_id", "exercise_notes", "set_index", "duration_seconds", "rpe",
+    *_WEIGHT_COLUMNS, *_METRES,
+)  # fmt: skip
+_FORMAT = Format("a Hevy export", {name: name for name in _REQUIRED + _OPTIONAL}, _REQUIRED)
+_SET_TYPES: Mapping[str, SetType] = {
+    "": "normal",
+    "normal": "normal",
+    "warmup": "warmup",
+    "dropset": "drop",
+    "drop": "drop",
+    "failure": "failure",
+}
+
+
+def parse(path: Path, unit: str | None) -> ParsedHistory:
+    """Read the Hevy export `path`.
+
+    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    OperatorError for a unit that is unknown or contradicts the file, for a file that is not such an export, and
+    for one without a single usable row.
+    """
+    asked = asked_unit(unit)
+    lines = read_lines(path, _FORMAT.expected)
+    header = read_header(path, lines[0], _FORMAT)
+    weight = _one_of(path, header, _WEIGHT_COLUMNS) or _missing_weight(path)
+    WeightUnits(path, "Hevy", _WEIGHT_COLUMNS[weight], asked)
+    remarks = Remarks()
+    reader = _RowReader(header, weight, _one_of(path, header, _METRES), _dates(lines, header), remarks)
+    return read_rows(path, lines, header, reader.read, remarks, _FORMAT.expected)
+
+
+def _one_of(path: Path, header: Header, columns: Mapping[str, object]) -> str | None:
+    """Return which of `columns` the file has; with two of them nothing says which one to believe."""
+    present = [column for column in columns if column in header.places]
+    if len(present) > 1:
+        raise OperatorError(f"{path}: expected {_FORMAT.expected}; found both {' and '.join(present)}")
+    return present[0] if present else None
+
+
+def _missing_weight(path: Path) -> str:
+    raise OperatorError(f"{path}: expected {_FORMAT.expected} with a column {' or '.join(_WEIGHT_COLUMNS)}")
+
+
+def _dates(lines: Sequence[str], header: Header) -> Dates:
+    place = header.places["start_time"]
+    return Dates(
+        numeric_order(
+            record.fields[place].strip()
+            for record in records(lines, header.delimiter, len(header.places))
+            if record.fields is not None and len(record.fields) > place
+        )
+    )
+
+
+class _RowReader:
+    def __init__(
+        self, header: Header, weight: str, distance: str | None, dates: Dates, remarks: Remarks
+    ) -> None:
+        self._header = header
+        self._weight = weight
+        self._distance = distance
+        self._dates = dates
+        self._remarks = remarks
+        self._numbers = Numbers(header.delimiter)
+        self._block = 0
+
+    def read(self, record: Record) -> Row:
+        cells = self._cells(record)
+        if not cells["exercise_title"]:
+            raise BrokenRowError("no exercise_title")
+        started_at = self._dates.read("start_time", cells["start_time"])
+        if cells.get("set_index") == "0":
+            self._block += 1
+        return Row(
+            line=record.line,
+            session_date=started_at.date(),
+            started_at_local=started_at,
+            title=cells["title"],
+            duration_seconds=self._duration(record.line, started_at, cells.get("end_time", "")),
+            exercise=cells["exercise_title"],
+            notes=_note(cells.get("exercise_notes", "")),
+            session_notes=_note(cells.get("description", "")),
+            done=self._set(record.line, cells),
+            block=self._block,
+        )
+
+    def _cells(self, record: Record) -> Mapping[str, str]:
+        if record.fields is None:
+            raise BrokenRowError("broken quotes")
+        places = self._header.places
+        if len(record.fields) != len(places):
+            raise BrokenRowError(f"{len(record.fields)} columns instead of {len(places)}")
+        return {name: record.fields[place].strip() for name, place in places.items()}
+
+    def _set(self, line: int, cells: Mapping[str, str]) -> ImportedSet:
+        set_type = _SET_TYPES.get(cells["set_type"].casefold())
+        if set_type is None:
+            raise BrokenRowError(f"set_type {shown(cells['set_type'])} is not a known kind of set")
+        numbers = self._numbers
+        factor = KG_PER_UNIT[_WEIGHT_COLUMNS[self._weight]]
+        reps = numbers.whole("reps", cells["reps"], MAX_REPS)
+        distance_m = None
+        if self._distance is not None:
+            distance_m = numbers.distance(
+                self._distance, cells[self._distance], _METRES[self._distance], MAX_DISTANCE_M
+            )
+        seconds = numbers.whole("duration_seconds", cells.get("duration_seconds", ""), MAX_DURATION_SECONDS)
+        return ImportedSet(
+            line=line,
+            set_type=set_type,
+            weight_kg=numbers.measure(self._weight, cells[self._weight], factor, MAX_WEIGHT_KG),
+            reps=reps,
+            distance_m=distance_m,
+            duration_seconds=seconds,
+            rpe=numbers.rpe("rpe", cells.get("rpe", "")),
+            is_completed=not (reps is None and distance_m is None and seconds is None),
+        )
+
+    def _duration(self, line: int, started_at: datetime, text: str) -> int | None:
+        """Return the session's seconds; an impossible end costs a remark, not the sets."""
+        if not text:
+            return None
+        try:
+            seconds = int((self._dates.read("end_time", text) - started_at).total_seconds())
+        except BrokenRowError as broken:
+            self._remarks.add(line, f"{broken}; the duration was left out")
+            return None
+        if not 0 <= seconds <= MAX_DURATION_SECONDS:
+            self._remarks.add(
+                line, f"end_time {shown(text)} is not within a week of the start; the duration was left out"
+            )
+            return None
+        return seconds or None
+
+
+def _note(text: str) -> str:
+    return text.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\r\n", "\n").strip()

@@ -1,0 +1,66 @@
+-- The exercises that a session names: which they are, and whether this account may use them.
+-- Promises: called under the account's write lock, with a validated payload.
+-- Locks: canonical rows (key share, of global exercises, in the order of their ids)
+-- Writes: nothing
+
+-- Returns the exercises of a stored session, of a payload, or of both, each once, sorted; null stands for neither.
+create or replace function stats_private.exercise_ids_of(p_session_id uuid, p_payload jsonb)
+returns text []
+language plpgsql stable
+as $$
+begin
+    return array(
+        select p.exercise_id from public.session_exercise_part p where p.session_id = p_session_id
+        union
+        select (e.value ->> 'exercise_id') collate "C" from jsonb_array_elements(p_payload -> 'exercises') e (value)
+        order by 1);
+end;
+$$;
+
+-- Raises 22023 unless every exercise is global or the account's own, not archived (unless the session already had
+-- it), and its sets carry a weight only where the exercise has one. p_session_id: the session as it was, if any.
+create or replace function stats_private.check_exercises(p_exercises jsonb, p_user_id uuid, p_session_id uuid)
+returns void
+language plpgsql
+as $$
+declare
+    v_problem text;
+begin
+    -- A global exercise stays as it is read here until the commit: its tracking may change under another account's
+    -- lock. The account's own are safe under this one.
+    perform from public.exercises x
+    where x.owner_user_id is null
+        and x.id in (select e.value ->> 'exercise_id' from jsonb_array_elements(p_exercises) e (value))
+    order by x.id
+    for key share;
+
+    select '$.exercises[' || (e.place - 1)::text || ']' || rule.text into v_problem
+    from jsonb_array_elements(p_exercises) with ordinality e (value, place)
+    left join public.exercises x
+        on x.id = e.value ->> 'exercise_id' and (x.owner_user_id is null or x.owner_user_id = p_user_id)
+    cross join lateral (values (case
+        when x.id is null then '.exercise_id: is not an exercise of this account'
+        when x.archived_at is not null and not exists (
+            select from public.session_exercise_part p where p.session_id = p_session_id and p.exercise_id = x.id
+        ) then '.exercise_id: is archived'
+        when stats_private.has_no_weight(x.tracking) then (
+            select '.sets[' || (s.place - 1)::text || '].weight_kg: a ' || x.tracking || ' exercise has no weight'
+            from jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place)
+            where (s.value ->> 'weight_kg')::numeric > 0
+            order by s.place
+            limit 1)
+    end)) rule (text)
+    where rule.text is not null
+    order by e.place
+    limit 1;
+    if v_problem is not null then
+        raise exception using errcode = '22023', message = v_problem;
+    end if;
+end;
+$$;
+
+-- True for ways of tracking without a weight.
+create or replace function stats_private.has_no_weight(p_tracking text)
+returns boolean
+language sql immutable
+as $$ select p_tracking in ('reps_only', 'duration', 'distance_duration') $$;
