@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 import redis
@@ -84,6 +84,74 @@ def status(
     from ops.status import show
 
     show(connection_urls().database_url, as_json, watch)
+
+
+jobs = typer.Typer(help="The refresh jobs: what waits, runs or failed for good.", no_args_is_help=True)
+app.add_typer(jobs, name="jobs")
+settings = typer.Typer(help="Budgets, leases, retries and batches.", no_args_is_help=True)
+app.add_typer(settings, name="settings")
+
+Stage = Annotated[str, typer.Argument(help="claim, compute, publish, maintenance or all.")]
+
+
+@jobs.command("list")
+def jobs_list(
+    status: Annotated[
+        Literal["pending", "processing", "failed"] | None, typer.Option("--status", help="Only these.")
+    ] = None,
+) -> None:
+    """Show the jobs that are not done, the one that is due first in front."""
+    from ops.discovery import connection_urls
+    from ops.jobs import show
+
+    show(connection_urls().database_url, status)
+
+
+@jobs.command("resume")
+def jobs_resume(job_id: Annotated[UUID, typer.Argument(help="A job that has failed for good.")]) -> None:
+    """Give an exhausted job fresh attempts."""
+    from ops.discovery import connection_urls
+    from ops.jobs import resume
+
+    resume(connection_urls().database_url, job_id)
+
+
+@settings.command("show")
+def settings_show() -> None:
+    """Show every setting."""
+    from ops.discovery import connection_urls
+    from ops.settings import show
+
+    show(connection_urls().database_url)
+
+
+@settings.command("set")
+def settings_set(
+    assignments: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="All or none.")],
+) -> None:
+    """Change settings; every stage reads them at its next call."""
+    from ops.discovery import connection_urls
+    from ops.settings import change
+
+    change(connection_urls().database_url, assignments)
+
+
+@app.command()
+def pause(stage: Stage) -> None:
+    """Let a stage answer `paused`, whoever calls it."""
+    from ops.discovery import connection_urls
+    from ops.pause import set_paused
+
+    set_paused(connection_urls().database_url, stage, True)
+
+
+@app.command()
+def resume(stage: Stage) -> None:
+    """Let a paused stage work again."""
+    from ops.discovery import connection_urls
+    from ops.pause import set_paused
+
+    set_paused(connection_urls().database_url, stage, False)
 
 
 def main() -> None:

@@ -43,8 +43,7 @@ def status_table(status: dict[str, Any]) -> Table:
     for subject in ("accounts", "jobs", "leases", "last_hour"):
         for name, value in status[subject].items():
             table.add_row(f"{subject.replace('_', ' ')}: {name.replace('_', ' ')}", _cell(value))
-    paused = status["settings"]["paused_stages"]
-    table.add_row("paused stages", ", ".join(paused) or "none")
+    table.add_row("paused stages", ", ".join(status["paused_stages"]) or "none")
     return table
 
 
@@ -63,5 +62,8 @@ def _watch(engine: Engine, as_json: bool) -> None:
         return
 
 
-def _cell(value: float | str | None) -> str:
+def _cell(value: Any) -> str:
+    """Return a value for a person; a group of values, such as timings, in one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_cell(part)}" for name, part in value.items())
     return "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)

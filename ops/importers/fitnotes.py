@@ -30,6 +30,7 @@ from ops.importers.history import (
     ImportedSet,
     ParsedHistory,
     Remarks,
+    performed_set,
 )
 from ops.importers.reading import read_rows
 from ops.importers.units import KG_PER_UNIT, WeightUnits, asked_unit, metres_per, weight_unit
@@ -41,6 +42,7 @@ _FORMAT = Format(
     {name: name for name in _REQUIRED + _OPTIONAL} | {"Notes": "Comment"},
     _REQUIRED,
 )
+_MOST_COMMAS_IN_NAMES = 5
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"(?:([0-9]{1,3}):)?([0-9]{1,4}):([0-9]{2})")
 
@@ -91,18 +93,14 @@ class _RowReader:
         self._numbers = Numbers(header.delimiter)
 
     def read(self, record: Record) -> Row:
-        if record.fields is None:
-            raise BrokenRowError("broken quotes")
-        fields = [field.strip() for field in record.fields]
-        columns = len(self._header.places)
-        if len(fields) < columns:
-            raise BrokenRowError(f"{len(fields)} columns instead of {columns}")
-        if len(fields) > columns:
-            fields = self._put_together(record)
-        return self._row(record.line, fields)
+        too_many = len(self._header.fields(record)) - len(self._header.places)
+        if 0 < too_many <= _MOST_COMMAS_IN_NAMES:
+            record = self._put_together(record.line, record.fields or [])
+        return self._row(record)
 
-    def _row(self, line: int, fields: Sequence[str]) -> Row:
-        cells = {name: fields[place] for name, place in self._header.places.items()}
+    def _row(self, record: Record) -> Row:
+        cells = self._header.cells(record)
+        line = record.line
         if not cells["Exercise"]:
             raise BrokenRowError("no exercise")
         return Row(
@@ -117,62 +115,50 @@ class _RowReader:
             done=self._set(line, cells),
         )
 
-    def _put_together(self, record: Record) -> list[str]:
-        """Return the fields of a row that has too many, where there is one way to read them."""
-        ways = [
-            fields for fields in self._ways(record.fields or []) if self._is_readable(record.line, fields)
-        ]
+    def _put_together(self, line: int, fields: Sequence[str]) -> Record:
+        """Return a row that has too many fields as the right number of them, where there is one way to do it."""
+        ways = [way for way in self._ways(line, fields) if self._is_readable(way)]
         if len(ways) != 1:
             raise BrokenRowError(
-                f"{len(record.fields or [])} columns instead of {len(self._header.places)}: "
-                + (
-                    "a comma in a name, and more than one way to read it"
-                    if ways
-                    else "nothing fits its columns"
-                )
+                f"{len(fields)} columns instead of {len(self._header.places)}: a comma that is not quoted, and "
+                + ("more than one way to read it" if ways else "no way to read it")
             )
-        name = ways[0][self._header.places["Exercise"]]
+        name = self._header.cells(ways[0])["Exercise"]
         self._remarks.add(
-            record.line, f"a comma that is not quoted was read as part of the exercise {shown(name)}"
+            line, f"a comma that is not quoted was taken for a part of a name, in a set of {shown(name)}"
         )
         return ways[0]
 
-    def _ways(self, fields: Sequence[str]) -> Iterator[list[str]]:
+    def _ways(self, line: int, fields: Sequence[str]) -> Iterator[Record]:
         """Yield every way to give the commas that are too many to exercise, category and comment."""
         places = self._header.places
-        extra = len(fields) - len(places)
         texts = [places[name] for name in ("Exercise", "Category", "Comment") if name in places]
-        for shares in _shares(extra, len(texts)):
+        for shares in _shares(len(fields) - len(places), len(texts)):
             more = dict(zip(texts, shares, strict=True))
             joined: list[str] = []
-            start = 0
+            rest = list(fields)
             for place in range(len(places)):
-                end = start + 1 + more.get(place, 0)
-                joined.append(self._header.delimiter.join(fields[start:end]).strip())
-                start = end
-            yield joined
+                used = 1 + more.get(place, 0)
+                joined.append(self._header.delimiter.join(rest[:used]))
+                rest = rest[used:]
+            yield Record(line, joined)
 
-    def _is_readable(self, line: int, fields: Sequence[str]) -> bool:
-        if fields[self._header.places["Category"]] not in self._categories:
-            return False
+    def _is_readable(self, record: Record) -> bool:
         try:
-            self._row(line, fields)
+            category = self._header.cells(record)["Category"]
+            self._row(record)
         except BrokenRowError:
             return False
-        return True
+        return category in self._categories
 
     def _set(self, line: int, cells: Mapping[str, str]) -> ImportedSet:
-        numbers = self._numbers
-        reps = numbers.whole("Reps", cells["Reps"], MAX_REPS)
-        distance_m = self._distance(cells)
-        seconds = _seconds(cells.get("Time", ""))
-        return ImportedSet(
-            line=line,
+        return performed_set(
+            line,
+            "normal",
             weight_kg=self._weight(line, cells),
-            reps=reps,
-            distance_m=distance_m,
-            duration_seconds=seconds,
-            is_completed=not (reps is None and distance_m is None and seconds is None),
+            reps=self._numbers.whole("Reps", cells["Reps"], MAX_REPS),
+            distance_m=self._distance(cells),
+            duration_seconds=_seconds(cells.get("Time", "")),
         )
 
     def _weight(self, line: int, cells: Mapping[str, str]) -> Decimal | None:

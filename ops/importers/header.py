@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ops.errors import OperatorError
-from ops.importers.cells import shown
-from ops.importers.csv_records import records
+from ops.importers.cells import BrokenRowError, shown
+from ops.importers.csv_records import Record, records
 
 _DELIMITERS = (",", ";", "\t")
 _BRACKETS = re.compile(r"(.+?)\s*[(（]([^()（）]*)[)）]")
@@ -46,6 +46,19 @@ class Header:
     delimiter: str
     places: Mapping[str, int]
     details: Mapping[str, str]
+
+    def fields(self, record: Record) -> list[str]:
+        """Return the fields of `record`; raises BrokenRowError where its quotes are broken."""
+        if record.fields is None:
+            raise BrokenRowError("broken quotes")
+        return [field.strip() for field in record.fields]
+
+    def cells(self, record: Record) -> Mapping[str, str]:
+        """Return the cells of `record` by column; raises BrokenRowError unless it has one for each."""
+        fields = self.fields(record)
+        if len(fields) != len(self.places):
+            raise BrokenRowError(f"{len(fields)} columns instead of {len(self.places)}")
+        return {name: fields[place] for name, place in self.places.items()}
 
 
 def read_header(path: Path, line: str, format: Format) -> Header:

@@ -31,6 +31,7 @@ from ops.importers.history import (
     ParsedHistory,
     Remarks,
     SetType,
+    performed_set,
 )
 from ops.importers.reading import read_rows
 from ops.importers.units import (
@@ -113,7 +114,7 @@ class _RowReader:
         self._block = 0
 
     def read(self, record: Record) -> Row:
-        cells = self._cells(record)
+        cells = self._header.cells(record)
         if not cells["exercise_title"]:
             raise BrokenRowError("no exercise_title")
         started_at = self._dates.read("start_time", cells["start_time"])
@@ -132,37 +133,28 @@ class _RowReader:
             block=self._block,
         )
 
-    def _cells(self, record: Record) -> Mapping[str, str]:
-        if record.fields is None:
-            raise BrokenRowError("broken quotes")
-        places = self._header.places
-        if len(record.fields) != len(places):
-            raise BrokenRowError(f"{len(record.fields)} columns instead of {len(places)}")
-        return {name: record.fields[place].strip() for name, place in places.items()}
-
     def _set(self, line: int, cells: Mapping[str, str]) -> ImportedSet:
         set_type = _SET_TYPES.get(cells["set_type"].casefold())
         if set_type is None:
             raise BrokenRowError(f"set_type {shown(cells['set_type'])} is not a known kind of set")
         numbers = self._numbers
         factor = KG_PER_UNIT[_WEIGHT_COLUMNS[self._weight]]
-        reps = numbers.whole("reps", cells["reps"], MAX_REPS)
-        distance_m = None
-        if self._distance is not None:
-            distance_m = numbers.distance(
-                self._distance, cells[self._distance], _METRES[self._distance], MAX_DISTANCE_M
-            )
-        seconds = numbers.whole("duration_seconds", cells.get("duration_seconds", ""), MAX_DURATION_SECONDS)
-        return ImportedSet(
-            line=line,
-            set_type=set_type,
+        duration = cells.get("duration_seconds", "")
+        return performed_set(
+            line,
+            set_type,
             weight_kg=numbers.measure(self._weight, cells[self._weight], factor, MAX_WEIGHT_KG),
-            reps=reps,
-            distance_m=distance_m,
-            duration_seconds=seconds,
+            reps=numbers.whole("reps", cells["reps"], MAX_REPS),
+            distance_m=self._distance_of(cells),
+            duration_seconds=numbers.whole("duration_seconds", duration, MAX_DURATION_SECONDS),
             rpe=numbers.rpe("rpe", cells.get("rpe", "")),
-            is_completed=not (reps is None and distance_m is None and seconds is None),
         )
+
+    def _distance_of(self, cells: Mapping[str, str]) -> Decimal | None:
+        column = self._distance
+        if column is None:
+            return None
+        return self._numbers.distance(column, cells[column], _METRES[column], MAX_DISTANCE_M)
 
     def _duration(self, line: int, started_at: datetime, text: str) -> int | None:
         """Return the session's seconds; an impossible end costs a remark, not the sets."""

@@ -39,6 +39,7 @@ _NUMERIC = re.compile(r"([0-9]{1,2})([/.-])([0-9]{1,2})\2([0-9]{4})[,T ]+(.+)")
 _TIME = re.compile(r"([0-9]{1,2})[:.]([0-9]{2})(?:[:.]([0-9]{2}))?")
 _MONTH_SIGN = re.compile(r"([0-9]{1,2})\s?[월月]")
 _YEAR = re.compile(r"(?<![0-9])[0-9]{4}(?![0-9])")
+_HALF_WITH_DOTS = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -70,7 +71,7 @@ class Dates:
         """Return the time as printed; raises BrokenRowError where it is none, or may be two."""
         known = self._known.get(text)  # each is printed with every set of its session
         if known is None:
-            known = self._known[text] = self._read(column, unicodedata.normalize("NFKC", text))
+            known = self._known[text] = self._read(column, _normal(text))
         return known
 
     def _read(self, column: str, text: str) -> datetime:
@@ -93,6 +94,11 @@ class Dates:
                 f"{column} {shown(text)} may be day/month or month/day, and the file does not tell"
             )
         return (first, second) if self._order == "day first" else (second, first)
+
+
+def _normal(text: str) -> str:
+    """Return `text` in its plainest characters, with "p.m." as "pm"."""
+    return _HALF_WITH_DOTS.sub(r"\1m", unicodedata.normalize("NFKC", text))
 
 
 def _named(column: str, text: str) -> tuple[int, int, int, str]:

@@ -53,6 +53,21 @@ class ImportedSet:
     is_completed: bool = True
 
 
+def performed_set(
+    line: int,
+    set_type: SetType,
+    *,
+    weight_kg: Decimal | None,
+    reps: int | None,
+    distance_m: Decimal | None,
+    duration_seconds: int | None,
+    rpe: Decimal | None = None,
+) -> ImportedSet:
+    """Return a set that is completed unless it has neither reps nor distance nor time: added, but not done."""
+    is_completed = not (reps is None and distance_m is None and duration_seconds is None)
+    return ImportedSet(line, set_type, weight_kg, reps, distance_m, duration_seconds, rpe, is_completed)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedBlock:
     """Consecutive sets of one exercise; the same exercise may stand in several blocks of a session."""

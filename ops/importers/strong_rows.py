@@ -19,6 +19,7 @@ from ops.importers.history import (
     ImportedSet,
     Remarks,
     SetType,
+    performed_set,
 )
 from ops.importers.strong_names import NOTES, REST_TIMERS, SECONDS_PER_WORD, SET_TYPES
 from ops.importers.units import (
@@ -48,7 +49,7 @@ class RowReader:
 
     def read(self, record: Record) -> Row:
         """Return the row of `record`; raises BrokenRowError with the reason where it is neither set nor note."""
-        cells = self._cells(record)
+        cells = self._header.cells(record)
         # Before anything is measured: a rest timer's seconds are no set's duration.
         set_type = _set_type(cells["Set Order"])
         if not cells["Exercise Name"]:
@@ -66,28 +67,16 @@ class RowReader:
             done=None if set_type is None else self._set(record.line, set_type, cells),
         )
 
-    def _cells(self, record: Record) -> Mapping[str, str]:
-        if record.fields is None:
-            raise BrokenRowError("broken quotes")
-        places = self._header.places
-        if len(record.fields) != len(places):
-            raise BrokenRowError(f"{len(record.fields)} columns instead of {len(places)}")
-        return {name: record.fields[place].strip() for name, place in places.items()}
-
     def _set(self, line: int, set_type: SetType, cells: Mapping[str, str]) -> ImportedSet:
-        weight_kg = self._weight(line, cells)
-        reps = self._numbers.whole("Reps", cells["Reps"], MAX_REPS)
-        distance_m = self._distance(line, cells)
-        seconds = self._numbers.whole("Seconds", cells.get("Seconds", ""), MAX_DURATION_SECONDS)
-        return ImportedSet(
-            line=line,
-            set_type=set_type,
-            weight_kg=weight_kg,
-            reps=reps,
-            distance_m=distance_m,
-            duration_seconds=seconds,
-            rpe=self._numbers.rpe("RPE", cells.get("RPE", "")),
-            is_completed=not (reps is None and distance_m is None and seconds is None),
+        numbers = self._numbers
+        return performed_set(
+            line,
+            set_type,
+            weight_kg=self._weight(line, cells),
+            reps=numbers.whole("Reps", cells["Reps"], MAX_REPS),
+            distance_m=self._distance(line, cells),
+            duration_seconds=numbers.whole("Seconds", cells.get("Seconds", ""), MAX_DURATION_SECONDS),
+            rpe=numbers.rpe("RPE", cells.get("RPE", "")),
         )
 
     def _weight(self, line: int, cells: Mapping[str, str]) -> Decimal | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, text
+
+from sql.script import run_script
 
 SUBJECTS = ("identity", "locks", "numbers", "queue", "writes", "pipeline", "readers", "access")
 """The folders in the order in which they are applied: grants come last, when everything they name exists."""
@@ -49,8 +50,7 @@ def apply_functions(connection: Connection) -> list[str]:
     connection.execute(text("set local check_function_bodies = off"))
     changed = [file for file in sql_files() if have.get(file.name) != file.sha256]
     for file in changed:
-        with closing(connection.connection.cursor()) as cursor:
-            cursor.execute(file.text)
+        run_script(connection, file.text)
         connection.execute(
             text(
                 f"insert into {_APPLIED} values (:name, :sha256, now())"

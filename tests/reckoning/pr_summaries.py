@@ -15,16 +15,21 @@ Summaries = dict[tuple[date, str], dict[str, Any]]
 
 def pr_summaries(account: Account, policy: Policy, as_of_dates: Iterable[date]) -> Summaries:
     """The rows by (as_of_date, exercise_id), for exercises done or with a manual 1RM by that day."""
-    all_rollups = daily_rollups(account, policy)
-    all_records = records(account, policy)
-    exercise_ids = {exercise_id for exercise_id, _ in all_rollups}
-    exercise_ids |= {manual.exercise_id for manual in account.manual_records}
+    all_rollups: dict[str, dict[date, dict[str, Any]]] = {}
+    for (exercise_id, day), row in daily_rollups(account, policy).items():
+        all_rollups.setdefault(exercise_id, {})[day] = row
+    all_records: dict[str, dict[tuple[str, date], dict[str, Any]]] = {}
+    for (exercise_id, kind, day), row in records(account, policy).items():
+        all_records.setdefault(exercise_id, {})[kind, day] = row
+    exercise_ids = all_rollups.keys() | {manual.exercise_id for manual in account.manual_records}
     summaries: Summaries = {}
     for as_of in as_of_dates:
         for exercise_id in exercise_ids:
-            rollups = {d: row for (e, d), row in all_rollups.items() if e == exercise_id and d <= as_of}
+            rollups = {day: row for day, row in all_rollups.get(exercise_id, {}).items() if day <= as_of}
             past_records = {
-                (k, d): row for (e, k, d), row in all_records.items() if e == exercise_id and d <= as_of
+                (kind, day): row
+                for (kind, day), row in all_records.get(exercise_id, {}).items()
+                if day <= as_of
             }
             manuals = [
                 manual

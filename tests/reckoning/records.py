@@ -28,20 +28,19 @@ Records = dict[tuple[str, str, date], dict[str, Any]]
 def records(account: Account, policy: Policy) -> Records:
     """The rows by (exercise_id, kind, day): the day's best, where it is strictly better than all before."""
     found: Records = {}
+    running_bests: dict[tuple[str, str], Any] = {}
     bests = _bests_of_days(account, policy)
-    for exercise_id in sorted({exercise_id for exercise_id, _, _ in bests}):
-        for kind in KINDS:
-            running_best = None
-            for day in sorted(day for e, k, day in bests if (e, k) == (exercise_id, kind)):
-                value, session_id = bests[exercise_id, kind, day]
-                if running_best is None or _is_better(kind, value, running_best):
-                    found[exercise_id, kind, day] = {
-                        "value": value,
-                        "previous_value": running_best,
-                        "is_baseline": running_best is None,
-                        "session_id": session_id,
-                    }
-                    running_best = value
+    for exercise_id, kind, day in sorted(bests, key=lambda key: key[2]):
+        value, session_id = bests[exercise_id, kind, day]
+        running_best = running_bests.get((exercise_id, kind))
+        if running_best is None or _is_better(kind, value, running_best):
+            found[exercise_id, kind, day] = {
+                "value": value,
+                "previous_value": running_best,
+                "is_baseline": running_best is None,
+                "session_id": session_id,
+            }
+            running_bests[exercise_id, kind] = value
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -27,19 +27,21 @@ def training_periods(account: Account, policy: Policy) -> Periods:
     beaten = [day for (_, _, day), row in records(account, policy).items() if not row["is_baseline"]]
     found: Periods = {}
     for grain, start_of in starts.items():
-        for period_start in {start_of(session.session_date) for session in account.sessions}:
-            sessions = [one for one in account.sessions if start_of(one.session_date) == period_start]
-            work = {key: row for key, row in rollups.items() if start_of(key[1]) == period_start}
+        sessions_of = _grouped(account.sessions, lambda session, of=start_of: of(session.session_date))
+        work_of = _grouped(rollups, lambda key, of=start_of: of(key[1]))
+        beaten_of = _grouped(beaten, start_of)
+        for period_start, sessions in sessions_of.items():
+            work = work_of.get(period_start, [])
             found[grain, period_start] = {
                 "sessions": len(sessions),
                 "active_days": len({session.session_date for session in sessions}),
-                "duration_seconds": _seconds(sessions),
+                "duration_seconds": sum(session.duration_seconds or 0 for session in sessions),
                 "exercises": len({exercise_id for exercise_id, _ in work}),
                 **{
-                    column: sum(row[column] for row in work.values())
+                    column: sum(rollups[key][column] for key in work)
                     for column in ("working_sets", "reps", "volume_kg", "distance_m")
                 },
-                "record_count": len([day for day in beaten if start_of(day) == period_start]),
+                "record_count": len(beaten_of.get(period_start, [])),
             }
     return found
 
@@ -47,10 +49,11 @@ def training_periods(account: Account, policy: Policy) -> Periods:
 def calendar_days(account: Account, policy: Policy) -> CalendarDays:
     """The rows by (day,), for every day with a session."""
     found: CalendarDays = {}
+    sessions_of = _grouped(account.sessions, lambda session: session.session_date)
     for (grain, day), row in training_periods(account, policy).items():
         if grain == "day":
             columns = ("sessions", "exercises", "working_sets", "volume_kg", "duration_seconds", "record_count")
-            found[(day,)] = {"titles": _titles(account, day)} | {column: row[column] for column in columns}
+            found[(day,)] = {"titles": _titles(sessions_of[day])} | {column: row[column] for column in columns}
     return found
 
 
@@ -61,13 +64,15 @@ def start_of_week(day: date, week_start: int) -> date:
     return day
 
 
-def _titles(account: Account, day: date) -> list[str]:
-    """The titles that the day's sessions have, by start (nulls last) and id."""
-    of_day = [session for session in account.sessions if session.session_date == day]
+def _titles(sessions: list[Session]) -> list[str]:
+    """The titles that a day's sessions have, by start (nulls last) and id."""
     never = datetime.max.replace(tzinfo=UTC)
-    of_day.sort(key=lambda one: (one.started_at is None, one.started_at or never, one.id))
-    return [session.title for session in of_day if session.title is not None]
+    in_order = sorted(sessions, key=lambda one: (one.started_at is None, one.started_at or never, one.id))
+    return [session.title for session in in_order if session.title is not None]
 
 
-def _seconds(sessions: list[Session]) -> int:
-    return sum(session.duration_seconds or 0 for session in sessions)
+def _grouped(things: Iterable[Any], start_of: Callable[[Any], date]) -> dict[date, list[Any]]:
+    groups: dict[date, list[Any]] = {}
+    for thing in things:
+        groups.setdefault(start_of(thing), []).append(thing)
+    return groups

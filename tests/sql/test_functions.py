@@ -6,6 +6,7 @@ from sqlalchemy import text
 
 from sql.functions import sql_files
 from sql.roles import OWNER
+from sql.script import run_script
 
 
 def test_every_body_is_valid_once_all_exist(database):
@@ -13,7 +14,7 @@ def test_every_body_is_valid_once_all_exist(database):
     with database.admin_engine.begin() as connection:
         connection.execute(text(f"set local role {OWNER}"))
         for file in sql_files():
-            connection.connection.cursor().execute(file.text)
+            run_script(connection, file.text)
 
 
 def test_every_function_of_the_database_is_in_a_file(database):

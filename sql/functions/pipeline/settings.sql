@@ -1,7 +1,7 @@
 -- public.update_stats_projection_settings_v1(changes) -> the settings row
 -- Promises: changes the named columns of the one settings row, all or none; the stages read it at their next call.
---   `changes` is an object of column names and values. Raises 42501 (service and administrators only) and 22023 naming
---   the column and the rule.
+--   `changes` is an object of column names and values; what it doesn't name stays as another operator left it.
+--   Raises 42501 (service and administrators only) and 22023 naming the column and the rule.
 -- Locks: settings row
 -- Writes: stats_projection_worker_settings
 create or replace function public.update_stats_projection_settings_v1(p_changes jsonb)
@@ -11,7 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_unknown text;
+    v_problem text;
     v_settings public.stats_projection_worker_settings;
     v_constraint text;
 begin
@@ -21,13 +21,9 @@ begin
         raise exception using errcode = '22023', message = 'changes: must be an object of settings';
     end if;
     select s.* into v_settings from public.stats_projection_worker_settings s for update;
-    select k.name into v_unknown
-    from jsonb_object_keys(p_changes) k (name)
-    where k.name in ('id', 'updated_at') or not to_jsonb(v_settings) ? k.name
-    order by k.name
-    limit 1;
-    if v_unknown is not null then
-        raise exception using errcode = '22023', message = v_unknown || ': is not a setting';
+    v_problem := stats_private.problem_of_settings(p_changes, to_jsonb(v_settings) - 'id' - 'updated_at');
+    if v_problem is not null then
+        raise exception using errcode = '22023', message = v_problem;
     end if;
     v_settings := jsonb_populate_record(v_settings, p_changes);
     update public.stats_projection_worker_settings s
@@ -57,16 +53,40 @@ exception
             when 'stats_projection_worker_settings_rollover_page_range' then 'rollover_page: must be from 1 to 25'
             when 'stats_projection_worker_settings_stages_known'
                 then 'paused_stages: must be of claim, compute, publish, maintenance'
-            else 'budgets, lease, cap, attempts and backoff: must be above 0'
+            else sqlerrm
         end;
-    when not_null_violation or invalid_text_representation or numeric_value_out_of_range or datatype_mismatch
-        or invalid_parameter_value then
-        raise exception using errcode = '22023', message = 'changes: ' || sqlerrm;
 end;
 $$;
 
+-- Says what is wrong with the names and types of `changes`, one column at a time; null: nothing. What two columns
+-- have to be to each other is left to the table's constraints.
+create or replace function stats_private.problem_of_settings(p_changes jsonb, p_settings jsonb)
+returns text
+language sql immutable
+as $$
+    select k.name || ': ' || case
+        when now_is.value is null then 'is not a setting'
+        when jsonb_typeof(now_is.value) = 'array' then 'must be a list of stages'
+        -- Of seconds too, so that a thousand times the lease is still an integer.
+        else 'must be a whole number from 1 to 2147483'
+    end
+    from jsonb_each(p_changes) k (name, value)
+    cross join lateral (select p_settings -> k.name) now_is (value)
+    where case
+        when now_is.value is null then true
+        when jsonb_typeof(now_is.value) = 'array' then
+            jsonb_typeof(k.value) <> 'array' or jsonb_path_exists(k.value, 'strict $[*] ? (@.type() != "string")')
+        when jsonb_typeof(k.value) = 'number' then
+            k.value::numeric <> trunc(k.value::numeric) or k.value::numeric not between 1 and 2147483
+        else true
+    end
+    order by now_is.value is null desc, k.name
+    limit 1
+$$;
+
 -- public.pause_stats_stages_v1(stages, paused) -> the paused stages
--- Promises: adds or removes stages; each answers `paused` from its next call on, whoever calls it. Raises 42501, 22023.
+-- Promises: adds or removes stages; each answers `paused` from its next call on, whoever calls it. Raises 42501 and
+--   22023.
 -- Locks: settings row
 -- Writes: stats_projection_worker_settings
 create or replace function public.pause_stats_stages_v1(p_stages text [], p_paused boolean)
@@ -78,6 +98,15 @@ as $$
 declare
     v_stages text [];
 begin
+    if not (stats_private.is_service() or stats_private.is_admin()) then
+        raise exception using errcode = '42501', message = 'only service and administrators pause a stage';
+    elsif p_paused is null then
+        raise exception using errcode = '22023', message = 'paused: must be true or false';
+    elsif p_stages is null or array_position(p_stages, null) is not null
+        or not p_stages <@ array['claim', 'compute', 'publish', 'maintenance']
+    then
+        raise exception using errcode = '22023', message = 'stages: must be of claim, compute, publish, maintenance';
+    end if;
     -- Locked before it is read, so that two operators don't undo each other.
     select s.paused_stages into v_stages from public.stats_projection_worker_settings s for update;
     select coalesce(array_agg(x.stage order by x.stage), '{}') into v_stages

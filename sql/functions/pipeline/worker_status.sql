@@ -1,5 +1,7 @@
 -- public.stats_projection_worker_status_v1() -> what waits, what runs, what failed, and the settings row
--- Promises: one snapshot. Service and administrators only (42501).
+--   {jobs, leases, last_hour, accounts, paused_stages, settings}
+-- Promises: one snapshot. Service and administrators only (42501). Ages and timings are null where there is nothing
+--   to measure.
 -- Locks: none
 -- Writes: nothing
 create or replace function public.stats_projection_worker_status_v1()
@@ -12,37 +14,112 @@ begin
     if not (stats_private.is_service() or stats_private.is_admin()) then
         raise exception using errcode = '42501', message = 'only service and administrators read the worker status';
     end if;
-    return jsonb_build_object(
-        'jobs', (
-            select jsonb_build_object(
-                'pending_users', count(distinct j.user_id) filter (where j.status = 'pending'),
-                'pending', count(*) filter (where j.status = 'pending'),
-                'processing', count(*) filter (where j.status = 'processing'),
-                'exhausted', count(*) filter (where j.status = 'failed'),
-                'oldest_wait_seconds', extract(epoch from now() - min(j.created_at) filter (where j.status = 'pending')))
-            from public.user_exercise_stats_refresh_jobs j
-            where j.status in ('pending', 'processing', 'failed')),
-        'leases', (
-            select jsonb_build_object(
-                'active', count(*) filter (where r.lease_until > clock_timestamp()),
-                'expired', count(*) filter (where r.lease_until <= clock_timestamp()))
-            from public.user_stats_projection_runs r
-            where r.phase in ('claimed', 'computed')),
-        'last_hour', (
-            select jsonb_build_object(
-                'completed', count(*) filter (where r.phase = 'completed'),
-                'failed', count(*) filter (where r.phase = 'failed'),
-                'compute_ms_p50', percentile_cont(0.5) within group (order by r.compute_ms),
-                'publish_ms_p50', percentile_cont(0.5) within group (order by r.publish_ms))
-            from public.user_stats_projection_runs r
-            where r.completed_at > now() - interval '1 hour'),
-        'accounts', (
-            select jsonb_build_object(
-                'all', count(*),
-                'stale', count(*) filter (where s.applied_version < s.requested_version),
-                'requested', coalesce(sum(s.requested_version), 0),
-                'applied', coalesce(sum(s.applied_version), 0))
-            from public.user_stats_refresh_state s),
-        'settings', (select to_jsonb(s) - 'id' from public.stats_projection_worker_settings s));
+    return (
+        select jsonb_build_object(
+            'jobs', stats_private.status_of_jobs(),
+            'leases', stats_private.status_of_leases(),
+            'last_hour', stats_private.status_of_last_hour(),
+            'accounts', stats_private.status_of_accounts(),
+            'paused_stages', to_jsonb(s.paused_stages),
+            'settings', to_jsonb(s) - 'id')
+        from public.stats_projection_worker_settings s);
 end;
 $$;
+
+-- The queue. A job that waits for its retry time is pending too; `exhausted` ones wait for an operator or a new save.
+create or replace function stats_private.status_of_jobs()
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'pending_users', count(distinct j.user_id) filter (where j.status = 'pending'),
+        'pending', count(*) filter (where j.status = 'pending'),
+        'pending_by_priority', jsonb_build_object(
+            '0', jsonb_build_object(
+                'users', count(distinct j.user_id) filter (where j.status = 'pending' and j.priority = 0),
+                'jobs', count(*) filter (where j.status = 'pending' and j.priority = 0)),
+            '1', jsonb_build_object(
+                'users', count(distinct j.user_id) filter (where j.status = 'pending' and j.priority = 1),
+                'jobs', count(*) filter (where j.status = 'pending' and j.priority = 1))),
+        'backing_off', count(*) filter (where j.status = 'pending' and j.retry_not_before > clock_timestamp()),
+        'processing', count(*) filter (where j.status = 'processing'),
+        'exhausted', count(*) filter (where j.status = 'failed'),
+        'oldest_wait_seconds', stats_private.age_seconds(min(j.created_at) filter (where j.status = 'pending')))
+    from public.user_exercise_stats_refresh_jobs j
+    where j.status in ('pending', 'processing', 'failed')
+$$;
+
+-- The runs in flight: each is active, expired (nobody has recovered it yet) or backing off.
+create or replace function stats_private.status_of_leases()
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'active', count(*) filter (where r.lease_until > clock_timestamp() and r.retry_not_before is null),
+        'expired', count(*) filter (where r.lease_until <= clock_timestamp()),
+        'backing_off', count(*) filter (where r.lease_until > clock_timestamp() and r.retry_not_before is not null))
+    from public.user_stats_projection_runs r
+    where r.phase in ('claimed', 'computed')
+$$;
+
+-- The runs that ended within the hour: completed, failed, overtaken while they were computed (invalidated) or before
+-- their publication (rejected). Timings are of the completed ones, in milliseconds.
+create or replace function stats_private.status_of_last_hour()
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'completed', count(*) filter (where e.outcome = 'completed'),
+        'failed', count(*) filter (where e.outcome = 'failed'),
+        'invalidated', count(*) filter (where e.outcome = 'invalidated'),
+        'rejected', count(*) filter (where e.outcome = 'rejected'),
+        'compute_ms', stats_private.timings(array_agg(e.compute_ms) filter (where e.outcome = 'completed')),
+        'publish_ms', stats_private.timings(array_agg(e.publish_ms) filter (where e.outcome = 'completed')))
+    from (
+        select
+            r.compute_ms, r.publish_ms,
+            case
+                when r.phase = 'completed' then 'completed'
+                when r.error like 'invalidated: %' then 'invalidated'
+                when r.error in ('base_moved', 'canonical_deleted', 'manifest') then 'rejected'
+                else 'failed'
+            end as outcome
+        from public.user_stats_projection_runs r
+        where r.completed_at > clock_timestamp() - interval '1 hour' and r.phase in ('completed', 'failed')
+    ) e
+$$;
+
+-- Accounts and generations. An account is stale from the moment its oldest open job began.
+create or replace function stats_private.status_of_accounts()
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'all', count(*),
+        'stale', count(*) filter (where s.applied_version < s.requested_version),
+        'oldest_staleness_seconds', (
+            select stats_private.age_seconds(min(j.created_at))
+            from public.user_exercise_stats_refresh_jobs j
+            where j.status in ('pending', 'processing', 'failed')),
+        'requested', coalesce(sum(s.requested_version), 0),
+        'applied', coalesce(sum(s.applied_version), 0))
+    from public.user_stats_refresh_state s
+$$;
+
+create or replace function stats_private.timings(p_ms numeric [])
+returns jsonb
+language sql immutable
+as $$
+    select jsonb_build_object(
+        'count', count(t.ms),
+        'p50', percentile_cont(0.5) within group (order by t.ms),
+        'p95', percentile_cont(0.95) within group (order by t.ms),
+        'max', max(t.ms))
+    from unnest(p_ms) t (ms)
+$$;
+
+-- Seconds since p_since; null for null.
+create or replace function stats_private.age_seconds(p_since timestamptz)
+returns numeric
+language sql volatile
+as $$ select extract(epoch from clock_timestamp() - p_since)::numeric(15, 3) $$;

@@ -2,7 +2,7 @@
 -- Promises: one more generation for the account, in the caller's transaction, and one unlocked pending row whose
 --   scope covers it. requested_version order is commit order: the state row's lock is held to the commit. A row
 --   that a claim holds is left to it and the next row begins; processing rows are never touched. One NOTIFY where
---   a pending row begins, none where it grows.
+--   a pending row begins, none where it grows. Raises 22023 naming the argument that breaks a rule.
 -- Locks: write, state row, job rows (skip locked)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs
 create or replace function public.enqueue_user_exercise_stats_refresh_job(
@@ -24,29 +24,43 @@ as $$
 declare
     v_is_canonical_write boolean;
     v_generation bigint;
+    v_exercise_ids text [] := coalesce(p_exercise_ids, '{}');
+    v_reason text := coalesce(p_reason, '');
+    v_metadata jsonb := coalesce(p_metadata, '{}');
+    v_priority integer := coalesce(p_priority, 0);
+    v_window_only boolean := coalesce(p_window_only, false);
+    v_problem text;
 begin
     select t.is_canonical_write into v_is_canonical_write
     from public.stats_refresh_event_types t where t.id = p_event_type;
-    if p_user_id is null then
-        raise exception using errcode = '22023', message = 'user_id: is required';
-    elsif v_is_canonical_write is null then
-        raise exception using errcode = '22023', message = 'event_type: is not one of stats_refresh_event_types';
+    v_problem := case
+        when p_user_id is null then 'user_id: is required'
+        when v_is_canonical_write is null then 'event_type: is not one of stats_refresh_event_types'
+        when not isfinite(p_from_date) then 'from_date: must be a day, or null for the whole history'
+        when array_position(v_exercise_ids, null) is not null then 'exercise_ids: must not contain null'
+        when jsonb_typeof(v_metadata) <> 'object' then 'metadata: must be an object'
+        when v_priority not in (0, 1) then 'priority: must be 0 (a person''s write) or 1 (maintenance)'
+    end;
+    if v_problem is not null then
+        raise exception using errcode = '22023', message = v_problem;
     end if;
+
+    -- A statement of its own: what follows must see what the previous holder committed.
     perform stats_private.lock_writes(p_user_id);
     v_generation := stats_private.request_generation(p_user_id, v_is_canonical_write);
     if not stats_private.merge_into_pending_job(
-        p_user_id, v_generation, (p_from_date, coalesce(p_exercise_ids, '{}'), p_window_only),
-        p_event_type, p_source_ref, p_reason, p_metadata, p_priority)
+        p_user_id, v_generation, (p_from_date, v_exercise_ids, v_window_only),
+        p_event_type, p_source_ref, v_reason, v_metadata, v_priority)
     then
         insert into public.user_exercise_stats_refresh_jobs (
             user_id, event_type, from_date, exercise_ids, reason, source_ref, metadata, requested_version, priority,
             window_only)
         values (
-            p_user_id, p_event_type, p_from_date, coalesce(p_exercise_ids, '{}'), p_reason, p_source_ref,
-            coalesce(p_metadata, '{}') || jsonb_build_object(
+            p_user_id, p_event_type, p_from_date, v_exercise_ids, v_reason, p_source_ref,
+            v_metadata || jsonb_build_object(
                 'event_type', p_event_type, 'source_ref', p_source_ref, 'enqueued_at', clock_timestamp(),
                 'merge_count', 0),
-            v_generation, p_priority, p_window_only);
+            v_generation, v_priority, v_window_only);
         -- The payload is constant so that the server folds repeats within a transaction into one.
         perform pg_notify('stats_refresh_dirty', '');
     end if;
@@ -58,15 +72,20 @@ $$;
 -- Locks: state row (the caller holds write)
 create or replace function stats_private.request_generation(p_user_id uuid, p_is_canonical_write boolean)
 returns bigint
-language sql
+language plpgsql
 as $$
+declare
+    v_generation bigint;
+begin
     insert into public.user_stats_refresh_state as s (user_id, requested_version, source_revision)
     values (p_user_id, 1, p_is_canonical_write::integer)
     on conflict (user_id) do update set
         requested_version = s.requested_version + 1,
         source_revision = s.source_revision + excluded.source_revision,
         updated_at = clock_timestamp()
-    returning requested_version
+    returning s.requested_version into v_generation;
+    return v_generation;
+end;
 $$;
 
 -- Grows the account's unlocked pending row by one event; false where there is none to be had.
@@ -97,12 +116,8 @@ begin
     set from_date = v_scope.from_date,
         exercise_ids = v_scope.exercise_ids,
         window_only = v_scope.window_only,
-        reason = case
-            when p_reason = '' or p_reason = any (string_to_array(v_job.reason, '; ')) then v_job.reason
-            when v_job.reason = '' then p_reason
-            else v_job.reason || '; ' || p_reason
-        end,
-        metadata = v_job.metadata || coalesce(p_metadata, '{}') || jsonb_build_object(
+        reason = stats_private.reason_with(v_job.reason, p_reason),
+        metadata = v_job.metadata || p_metadata || jsonb_build_object(
             'event_type', p_event_type, 'source_ref', p_source_ref, 'enqueued_at', clock_timestamp(),
             'merge_count', coalesce((v_job.metadata ->> 'merge_count')::integer, 0) + 1),
         requested_version = p_generation,
@@ -111,4 +126,18 @@ begin
     where j.id = v_job.id;
     return true;
 end;
+$$;
+
+-- Appends a reason to the accumulated ones, once, and none over 2,000 characters: a row that is merged into all
+-- day must stay small enough to be updated in place.
+create or replace function stats_private.reason_with(p_reasons text, p_reason text)
+returns text
+language sql immutable
+as $$
+    select case
+        when p_reason = '' or strpos('; ' || p_reasons || '; ', '; ' || p_reason || '; ') > 0 then p_reasons
+        when p_reasons = '' then p_reason
+        when char_length(p_reasons) + char_length(p_reason) > 2000 then p_reasons
+        else p_reasons || '; ' || p_reason
+    end
 $$;

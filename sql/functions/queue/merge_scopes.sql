@@ -5,8 +5,11 @@
 -- Writes: nothing
 create or replace function stats_private.merge_scopes(p_scopes stats_private.refresh_scope [])
 returns stats_private.refresh_scope
-language sql immutable
+language plpgsql immutable
 as $$
+declare
+    v_merged stats_private.refresh_scope;
+begin
     with scopes as (
         select s.from_date, s.exercise_ids from unnest(p_scopes) as s where not s.window_only
     )
@@ -14,14 +17,16 @@ as $$
         case when bool_or(scopes.from_date is null) then null else min(scopes.from_date) end,
         case
             when bool_or(cardinality(scopes.exercise_ids) = 0) then '{}'
-            else coalesce(
-                (
-                    select array_agg(distinct ids.exercise_id order by ids.exercise_id)
-                    from scopes as every_scope
-                    cross join lateral unnest(every_scope.exercise_ids) as ids (exercise_id)
-                ),
-                '{}')
+            else array(
+                select ids.exercise_id collate "C"
+                from scopes as every_scope
+                cross join lateral unnest(every_scope.exercise_ids) as ids (exercise_id)
+                group by 1
+                order by 1)
         end,
         count(*) = 0
-    from scopes
+    into v_merged
+    from scopes;
+    return v_merged;
+end;
 $$;

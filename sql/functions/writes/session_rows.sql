@@ -95,10 +95,12 @@ $$;
 -- Deletes the parts and sets of a session.
 create or replace function stats_private.delete_session_parts(p_session_id uuid)
 returns void
-language sql
+language plpgsql
 as $$
+begin
     delete from public.session_sets s
     using public.session_exercise_part p
     where p.session_id = p_session_id and s.part_id = p.id;
     delete from public.session_exercise_part p where p.session_id = p_session_id;
+end;
 $$;
