@@ -10,7 +10,16 @@ from models.canonical import (
     UserManualPrRecord,
     WorkoutSession,
 )
+from models.maintenance import (
+    CronRunHistory,
+    ExerciseCatalogChange,
+    PrOverviewProjectionControl,
+    StatsCatalogScope,
+    StatsMaintenanceCursor,
+    UserPrOverviewRolloverState,
+)
 from models.projection import (
+    StatsBatchExercise,
     StatsInputDay,
     StatsOutputCalendar,
     StatsOutputDailyRollup,
@@ -37,12 +46,18 @@ from models.read_models import (
 
 __all__ = [
     "Base",
+    "CronRunHistory",
     "Exercise",
+    "ExerciseCatalogChange",
     "ExerciseExternalMapping",
+    "PrOverviewProjectionControl",
     "RepMaxStep",
     "SessionExercisePart",
     "SessionSet",
+    "StatsBatchExercise",
+    "StatsCatalogScope",
     "StatsInputDay",
+    "StatsMaintenanceCursor",
     "StatsMutationReceipt",
     "StatsOutputCalendar",
     "StatsOutputDailyRollup",
@@ -61,6 +76,7 @@ __all__ = [
     "UserExerciseStatsRefreshJob",
     "UserManualPrRecord",
     "UserPrExerciseSummarySnapshot",
+    "UserPrOverviewRolloverState",
     "UserPrOverviewSnapshotHeader",
     "UserStatsProjectionRun",
     "UserStatsRefreshState",

@@ -107,7 +107,7 @@ class SessionExercisePart(Base):
     __table_args__ = (
         UniqueConstraint("session_id", "position", name="session_exercise_part_position_key"),
         Index("session_exercise_part_user_exercise_idx", "user_id", "exercise_id"),
-        Index("session_exercise_part_exercise_id_idx", "exercise_id"),
+        Index("session_exercise_part_exercise_user_idx", "exercise_id", "user_id"),
     )
 
     id: Mapped[NewId]
@@ -154,7 +154,7 @@ class UserManualPrRecord(Base):
         CheckConstraint("one_rm_kg > 0", name="user_manual_pr_records_positive"),
         CheckConstraint("source in ('manual', 'onboarding')", name="user_manual_pr_records_source_known"),
         Index("user_manual_pr_records_user_exercise_idx", "user_id", "exercise_id", "achieved_on"),
-        Index("user_manual_pr_records_exercise_id_idx", "exercise_id"),
+        Index("user_manual_pr_records_exercise_user_idx", "exercise_id", "user_id"),
     )
 
     id: Mapped[NewId]
@@ -170,6 +170,7 @@ class StatsMutationReceipt(Base):
     """The answer to a write, kept under the client's mutation id so that a repeated request gets it again."""
 
     __tablename__ = "stats_mutation_receipts"
+    __table_args__ = (Index("stats_mutation_receipts_created_at_idx", "created_at", postgresql_using="brin"),)
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     mutation_id: Mapped[UUID] = mapped_column(primary_key=True)

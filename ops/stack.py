@@ -27,7 +27,7 @@ from ops.embedded.server import Server
 from ops.embedded.valkey import ValkeyServer
 from ops.errors import OperatorError
 from ops.logs import FileLog, Log
-from ops.supervisor import Running, Service, Step, running
+from ops.supervisor import Part, Running, Service, Step, running
 from tasks.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,17 +108,13 @@ class _Plan:
         assert self._valkey is not None
         return self._valkey
 
-    def parts(self) -> list[Service | Step]:
+    def parts(self) -> list[Part]:
         servers = [_server(server) for server in (self._postgres, self._valkey) if server is not None]
         return [
             *servers,
             Step("migrating the database", self._migrate),
-            self._worker("pipeline"),
-            self._worker("compute"),
-            self._celery(
-                "beat", "beat", "-S", "redbeat.RedBeatScheduler", ready=re.compile(r"beat: Starting")
-            ),
-            self._flower(),
+            # Together, because each takes seconds to load; a beat's early messages wait.
+            (self._worker("pipeline"), self._worker("compute"), self._beat(), self._flower()),
         ]
 
     def _migrate(self) -> None:
@@ -133,6 +129,10 @@ class _Plan:
         return self._celery(
             queue, *options, ready=re.compile(rf"{queue}@\S+ ready\."), stop_timeout=_TASK_TIMEOUT
         )
+
+    def _beat(self) -> Service:
+        options = ("beat", "-S", "redbeat.RedBeatScheduler")
+        return self._celery("beat", *options, ready=re.compile(r"beat: Starting"))
 
     def _celery(self, name: str, *options: str, ready: re.Pattern[str], stop_timeout: float = 30) -> Service:
         # The level at which Celery says that it is ready.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 from sqlalchemy import Engine, create_engine, text
 
 from tasks.transaction import service, transaction
@@ -41,8 +43,10 @@ def status_table(status: dict[str, Any]) -> Table:
     """Return the status as a table for a person; the settings row stays with `--json`."""
     table = Table(title="stats-refresh status", show_header=False)
     for subject in ("accounts", "jobs", "leases", "last_hour"):
-        for name, value in status[subject].items():
-            table.add_row(f"{subject.replace('_', ' ')}: {name.replace('_', ' ')}", _cell(value))
+        for name, value in _flat(subject.replace("_", " ") + ":", status[subject]):
+            table.add_row(name, value)
+    if not status["messages_are_english"]:
+        table.add_row("language of errors", Text("not English: workers refuse to start", style="red"))
     table.add_row("paused stages", ", ".join(status["paused_stages"]) or "none")
     return table
 
@@ -62,8 +66,10 @@ def _watch(engine: Engine, as_json: bool) -> None:
         return
 
 
-def _cell(value: Any) -> str:
-    """Return a value for a person; a group of values, such as timings, in one line."""
+def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield one row for each value, also of groups in groups."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_cell(part)}" for name, part in value.items())
-    return "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
+        for part, inner in value.items():
+            yield from _flat(f"{name} {part.replace('_', ' ')}", inner)
+    else:
+        yield name, "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)

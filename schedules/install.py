@@ -2,46 +2,85 @@
 
 from __future__ import annotations
 
-import json
+from datetime import datetime
+from typing import Any
 
 from celery import Celery
-from celery.schedules import schedule
-from redbeat import RedBeatSchedulerEntry
-from redbeat.decoder import RedBeatJSONEncoder
 from redbeat.schedulers import ensure_conf, get_redis
+from redis import Redis
 
 from schedules.entries import ENTRIES, Entry
+from schedules.entry import FixedRateEntry
 
 
 def install_missing(app: Celery) -> list[str]:
-    """Install the entries that Redis does not have; return their names.
+    """Install the entries that Redis does not have, whole or in part; return the names of those put right.
 
     Safe beside a running beat and beside another installer: an entry's definition is written only where there is
-    none, in one command. An entry whose place in the order of due times was lost gets it back.
+    none that can be read, in one command. An entry whose due time was lost, or does not follow from its
+    definition, gets it back.
     """
     ensure_conf(app)
-    return [entry.name for entry in ENTRIES if _install(app, entry)]
+    redis = get_redis(app)
+    with redis.pipeline() as pipe:
+        for entry in ENTRIES:
+            key = FixedRateEntry.generate_key(app, entry.name)
+            pipe.hgetall(key)
+            pipe.zscore(app.redbeat_conf.schedule_key, key)
+        found = pipe.execute()
+    states = zip(ENTRIES, found[::2], found[1::2], strict=True)
+    return [entry.name for entry, stored, score in states if _put_right(app, redis, entry, stored, score)]
 
 
-def _install(app: Celery, entry: Entry) -> bool:
-    wanted = RedBeatSchedulerEntry(
+def _put_right(
+    app: Celery, redis: Redis, entry: Entry, stored: dict[str, str], score: float | None
+) -> bool:
+    kept = _read(app, entry, stored)
+    if kept is None:
+        _create(app, redis, entry, broken="definition" in stored)
+    elif score is None or (kept.enabled and _is_too_late(kept, score)):
+        kept.restore_due_time()
+    else:
+        return False
+    return True
+
+
+def _read(app: Celery, entry: Entry, stored: dict[str, str]) -> FixedRateEntry | None:
+    """Return the stored entry, None where there is none or it can't be read."""
+    try:
+        definition: dict[str, Any] = FixedRateEntry.decode_definition(stored["definition"])
+        meta: dict[str, Any] = FixedRateEntry.decode_meta(stored.get("meta"))
+        kept = FixedRateEntry(app=app, **{**definition, **meta})
+        kept.last_run_at = meta["last_run_at"]
+        return kept if kept.name == entry.name and kept.score else None
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _is_too_late(kept: FixedRateEntry, score: float) -> bool:
+    # Scores are whole seconds.
+    return score < 0 or score > float(kept.score) + 1
+
+
+def _create(app: Celery, redis: Redis, entry: Entry, *, broken: bool) -> None:
+    wanted = FixedRateEntry(
         entry.name,
         entry.task,
-        # Relative: the next run counts from the last one, so the cadence does not depend on the wall clock.
-        schedule(entry.every_seconds, relative=True, app=app),
+        entry.cadence(),
         options={"queue": entry.queue, "expires": entry.expires_seconds},
         app=app,
     )
-    definition = {
-        "name": wanted.name,
-        "task": wanted.task,
-        "args": wanted.args,
-        "kwargs": wanted.kwargs,
-        "options": wanted.options,
-        "schedule": wanted.schedule,
-        "enabled": True,
-    }
-    redis = get_redis(app)
-    created = bool(redis.hsetnx(wanted.key, "definition", json.dumps(definition, cls=RedBeatJSONEncoder)))
-    redis.zadd(app.redbeat_conf.schedule_key, {wanted.key: wanted.score}, nx=True)
-    return created
+    # A cron line that was never run is due at its next minute, an interval at once.
+    wanted.last_run_at = _now(wanted) if not hasattr(wanted.schedule, "run_every") else None
+    with redis.pipeline() as pipe:
+        if broken:
+            pipe.delete(wanted.key)
+        pipe.hsetnx(wanted.key, "definition", wanted._definition_json())
+        pipe.hsetnx(wanted.key, "meta", wanted._meta_json())
+        pipe.execute()
+    FixedRateEntry.named(app, entry.name).restore_due_time()
+
+
+def _now(entry: FixedRateEntry) -> datetime:
+    now: datetime = entry.schedule.now()
+    return now

@@ -11,6 +11,7 @@ from ops.embedded.process import die_with_parent
 from schedules.install import install_missing
 from tasks.broker import broker_url
 from tasks.config import config
+from tasks.readiness import refuse_other_language
 
 app = Celery("stats_refresh", include=["tasks.pipeline"])
 
@@ -70,6 +71,11 @@ def _require_servers(**_: object) -> None:
         raise SystemExit(
             f"stats-refresh: set {names}, or run `stats-refresh up`, which brings its own servers"
         )
+
+
+@celeryd_init.connect
+def _require_english(**_: object) -> None:
+    refuse_other_language()
 
 
 @beat_init.connect

@@ -144,12 +144,16 @@ class _RowReader:
             yield Record(line, joined)
 
     def _is_readable(self, record: Record) -> bool:
-        try:
-            category = self._header.cells(record)["Category"]
-            self._row(record)
-        except BrokenRowError:
+        if self._header.cells(record)["Category"] not in self._categories:
             return False
-        return category in self._categories
+        try:
+            self._row(record)
+        except (
+            BrokenRowError,
+            OperatorError,
+        ):  # the latter where a unit is missing, or contradicts the option
+            return False
+        return True
 
     def _set(self, line: int, cells: Mapping[str, str]) -> ImportedSet:
         return performed_set(

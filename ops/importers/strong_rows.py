@@ -136,8 +136,8 @@ def _date_time(text: str) -> datetime:
     match = _DATE_TIME.fullmatch(text)
     if match is not None:
         year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-        if match[7] is not None and 1 <= hour <= 12:
-            hour = hour % 12 + (12 if match[7] in "Pp" else 0)
+        if match[7] is not None:
+            hour = hour % 12 + (12 if match[7] in "Pp" else 0) if 1 <= hour <= 12 else 24
         try:
             return datetime(year, month, day, hour, minute, second)
         except ValueError:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from sql.script import run_script
 
-SUBJECTS = ("identity", "locks", "numbers", "queue", "writes", "pipeline", "readers", "access")
+SUBJECTS = ("identity", "locks", "numbers", "queue", "writes", "pipeline", "maintenance", "readers", "access")
 """The folders in the order in which they are applied: grants come last, when everything they name exists."""
 
 _APPLIED = "stats_private.applied_sql_files"

@@ -20,7 +20,7 @@ from rich.console import Console
 from ops.embedded.process import wait_until
 from ops.embedded.valkey import ValkeyServer
 from ops.logs import ConsoleLog, FileLog
-from ops.supervisor import Backoff, NotReady, Service, Step, Supervisor
+from ops.supervisor import Backoff, NotReady, Part, Service, Step, Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30
@@ -59,9 +59,7 @@ def shell(name: str, script: str, **options: object) -> Service:
     return Service(name, lambda: ("/bin/sh", "-c", script), READY, **options)
 
 
-def supervise(
-    parts: Sequence[Service | Step], body: Callable[[Supervisor], Awaitable[None]], log: Lines
-) -> None:
+def supervise(parts: Sequence[Part], body: Callable[[Supervisor], Awaitable[None]], log: Lines) -> None:
     """Run `parts`, then `body`, then stop."""
 
     async def scenario() -> None:
@@ -168,6 +166,26 @@ def test_a_service_that_does_not_start_stops_what_was_started() -> None:
     with pytest.raises(NotReady, match="broken ended with status 3 while starting: no such thing"):
         supervise([shell("first", POLITE), shell("broken", "echo no such thing; exit 3")], nothing, log)
     assert log.found("^first: done")
+
+
+def test_services_of_a_tuple_start_together_and_stop_one_by_one_in_reverse_order() -> None:
+    log = Lines()
+    supervise([(shell("first", POLITE), shell("second", POLITE))], nothing, log)
+    written = [line for line in log.lines if line.startswith("stack: ")]
+    assert [re.sub(r", process \d+", "", line) for line in written] == [
+        "stack: started first",
+        "stack: started second",
+        "stack: stopping second",
+        "stack: stopping first",
+    ]
+
+
+def test_one_of_a_tuple_that_does_not_start_stops_the_others() -> None:
+    log = Lines()
+    waiting = shell("waiting", "echo pid $$; exec sleep 1000")
+    with pytest.raises(NotReady, match="broken ended with status 3"):
+        supervise([(waiting, shell("broken", "exit 3"))], nothing, log)
+    assert gone(int(log.found(r"waiting, process (\d+)")[0][1]))
 
 
 def test_a_service_that_is_never_ready_is_killed() -> None:

@@ -67,14 +67,20 @@ def stored_sets(database, user):
 
 
 @pytest.mark.parametrize(
-    ("name", "sessions", "sets"),
-    [("strong-kg-de-10months.csv", 129, 2078), ("strong-kg-olympic-lifting.csv", 86, 1903)],
+    ("name", "format", "unit", "sessions", "sets"),
+    [
+        ("strong-kg-de-10months.csv", "strong", "kg", 129, 2078),
+        ("strong-kg-olympic-lifting.csv", "strong", "kg", 86, 1903),
+        ("strong-zh-lb-3years.csv", "strong", "lb", 384, 6778),
+        ("strong-semicolon-numbered-small.csv", "strong", None, 20, 266),
+        ("hevy-kg-small.csv", "hevy", None, 17, 330),
+    ],
 )
 def test_a_real_file_goes_in_whole_and_a_second_time_changes_nothing(
-    database, user, real_file, name, sessions, sets
+    database, user, real_file, name, format, unit, sessions, sets
 ):
-    read = read_history(real_file(name), "strong", "kg")
-    report = import_history(database.engine, user, "strong", read)
+    read = read_history(real_file(name), format, unit)
+    report = import_history(database.engine, user, format, read)
     assert (report.sessions_saved, report.sets_taken, report.skipped) == (sessions, sets, ())
     assert report.stats_requested_version == sessions
     assert len(stored_sessions(database, user)) == sessions
@@ -86,7 +92,7 @@ def test_a_real_file_goes_in_whole_and_a_second_time_changes_nothing(
         for done in found.sets
     ]
 
-    again = import_history(database.engine, user, "strong", read)
+    again = import_history(database.engine, user, format, read)
     assert (again.sessions_saved, again.sessions_already_there, again.sets_taken) == (0, sessions, 0)
     assert {row.reason for row in again.skipped} == {"session already imported"}
     assert adds_up(again)

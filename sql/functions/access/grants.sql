@@ -13,7 +13,16 @@ grant usage on schema public to anon, authenticated, service_role;
 revoke all on function public.save_session_v5(jsonb) from public;
 revoke all on function public.delete_session_v5(uuid, uuid, uuid) from public;
 revoke all on function public.upsert_exercise_v1(text, text, uuid, text, boolean) from public;
+revoke all on function public.archive_exercise_v1(text, uuid) from public;
 revoke all on function public.resolve_external_exercise_v1(text, text, text, text, uuid) from public;
+revoke all on function public.set_manual_pr_v1(text, numeric, date, text, uuid, uuid) from public;
+revoke all on function public.delete_manual_pr_v1(uuid, uuid, uuid) from public;
+revoke all on function public.delete_account_v1(uuid) from public;
+revoke all on function public.save_workout_v4(jsonb) from public;
+revoke all on function public.update_completed_session_v4(jsonb) from public;
+revoke all on function public.update_completed_session_v4(uuid, jsonb) from public;
+revoke all on function public.delete_completed_session_v4(jsonb) from public;
+revoke all on function public.delete_completed_session_v4(uuid) from public;
 revoke all on function public.enqueue_user_exercise_stats_refresh(uuid, date, text [], text) from public;
 revoke all on function public.get_pr_overview(date, uuid) from public;
 revoke all on function public.enqueue_user_exercise_stats_refresh_job(
@@ -27,7 +36,16 @@ revoke all on function public.stats_projection_worker_status_v1() from public;
 grant execute on function public.save_session_v5(jsonb) to authenticated;
 grant execute on function public.delete_session_v5(uuid, uuid, uuid) to authenticated;
 grant execute on function public.upsert_exercise_v1(text, text, uuid, text, boolean) to authenticated;
+grant execute on function public.archive_exercise_v1(text, uuid) to authenticated;
 grant execute on function public.resolve_external_exercise_v1(text, text, text, text, uuid) to authenticated;
+grant execute on function public.set_manual_pr_v1(text, numeric, date, text, uuid, uuid) to authenticated;
+grant execute on function public.delete_manual_pr_v1(uuid, uuid, uuid) to authenticated;
+grant execute on function public.delete_account_v1(uuid) to service_role;
+grant execute on function public.save_workout_v4(jsonb) to authenticated;
+grant execute on function public.update_completed_session_v4(jsonb) to authenticated;
+grant execute on function public.update_completed_session_v4(uuid, jsonb) to authenticated;
+grant execute on function public.delete_completed_session_v4(jsonb) to authenticated;
+grant execute on function public.delete_completed_session_v4(uuid) to authenticated;
 grant execute on function public.enqueue_user_exercise_stats_refresh(uuid, date, text [], text)
 to authenticated, service_role;
 grant execute on function public.get_pr_overview(date, uuid) to authenticated, service_role;
@@ -46,6 +64,39 @@ revoke all on function public.stats_projection_resume_job_v1(uuid) from public;
 grant execute on function public.update_stats_projection_settings_v1(jsonb) to authenticated, service_role;
 grant execute on function public.pause_stats_stages_v1(text [], boolean) to authenticated, service_role;
 grant execute on function public.stats_projection_resume_job_v1(uuid) to authenticated, service_role;
+
+revoke all on function public.get_volume_overview(date, text, uuid) from public;
+revoke all on function public.get_home_overview(date, uuid) from public;
+revoke all on function public.get_pr_detail(text, date, uuid) from public;
+revoke all on function public.get_calendar_month(date, uuid) from public;
+revoke all on function public.update_stats_projection_policy_v1(text, integer, integer) from public;
+revoke all on function public.validate_user_exercise_stats_integrity(uuid) from public;
+revoke all on function public.refresh_user_exercise_stats_from(uuid, date, text []) from public;
+grant execute on function public.get_volume_overview(date, text, uuid) to authenticated, service_role;
+grant execute on function public.get_home_overview(date, uuid) to authenticated, service_role;
+grant execute on function public.get_pr_detail(text, date, uuid) to authenticated, service_role;
+grant execute on function public.get_calendar_month(date, uuid) to authenticated, service_role;
+grant execute on function public.update_stats_projection_policy_v1(text, integer, integer)
+to authenticated, service_role;
+grant execute on function public.validate_user_exercise_stats_integrity(uuid) to authenticated, service_role;
+grant execute on function public.refresh_user_exercise_stats_from(uuid, date, text []) to service_role;
+
+revoke all on function public.stats_try_beat_lock_v1(text) from public;
+revoke all on function public.record_stats_cron_run_v1(
+    text, text, text, text, jsonb, text, timestamptz) from public;
+revoke all on function public.purge_stats_history_v1(integer) from public;
+revoke all on function public.run_user_pr_overview_rollover_v1(integer) from public;
+revoke all on function public.run_stats_catalog_walk_v1(integer) from public;
+revoke all on function public.enqueue_stale_user_exercise_stats_refresh_jobs(integer) from public;
+revoke all on function public.run_user_exercise_stats_backfill_scan_cron(integer) from public;
+grant execute on function public.stats_try_beat_lock_v1(text) to service_role;
+grant execute on function public.record_stats_cron_run_v1(
+    text, text, text, text, jsonb, text, timestamptz) to service_role;
+grant execute on function public.purge_stats_history_v1(integer) to service_role;
+grant execute on function public.run_user_pr_overview_rollover_v1(integer) to service_role;
+grant execute on function public.run_stats_catalog_walk_v1(integer) to service_role;
+grant execute on function public.enqueue_stale_user_exercise_stats_refresh_jobs(integer) to service_role;
+grant execute on function public.run_user_exercise_stats_backfill_scan_cron(integer) to service_role;
 
 grant select on
 public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,

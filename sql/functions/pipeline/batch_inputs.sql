@@ -1,6 +1,6 @@
 -- What makes a run's work worthless while it is under way, and what happens then.
--- Promises: a run goes on only while its policy, and in batches its source, anchor, base and private outputs, are
---   those it began with. What explains itself (source, policy, anchor, base) gives the attempt back; outputs that
+-- Promises: a run goes on only while its policy, and in batches its source, anchor, base, frozen list and private
+--   outputs, are those it began with. What explains itself (source, policy, anchor, base) gives the attempt back; outputs that
 --   somebody touched cost one. After max_attempts source invalidations in a row the account is computed in one
 --   transaction, so one that is saved all the time still converges.
 -- Locks: run row, job rows (of this run)
@@ -24,26 +24,45 @@ as $$
     from (select p_run.payload -> '_batch') x (b)
 $$;
 
--- A fingerprint of a lease's outputs: for each table the number of rows and the sum of the transactions that wrote
--- them, which any insert, delete or update changes.
+-- A fingerprint of what a lease keeps from one step to the next: for each table the number of rows and the sum of the
+-- transactions that wrote them, which any insert, delete or update changes.
 create or replace function stats_private.output_revision(p_run_id uuid, p_lease_token uuid)
 returns jsonb
 language sql stable
 as $$
-    select jsonb_object_agg(o.read_model, jsonb_build_array(o.rows, o.writers))
+    select coalesce(jsonb_object_agg(c.source, jsonb_build_array(c.rows, c.writers)), '{}')
     from (
-        select 'daily_rollups' as read_model, count(*) as rows, coalesce(sum(o.xmin::text::bigint), 0) as writers
-        from stats_private.stats_output_daily_rollups o
-        where o.run_id = p_run_id and o.lease_token = p_lease_token
-        union all
-        select 'records', count(*), coalesce(sum(o.xmin::text::bigint), 0)
-        from stats_private.stats_output_records o
-        where o.run_id = p_run_id and o.lease_token = p_lease_token
-        union all
-        select 'pr_summaries', count(*), coalesce(sum(o.xmin::text::bigint), 0)
-        from stats_private.stats_output_pr_summaries o
-        where o.run_id = p_run_id and o.lease_token = p_lease_token
-    ) o
+        select w.source, count(*) as rows, sum(w.writer) as writers
+        from (
+            select 'exercises' as source, o.xmin::text::bigint as writer from stats_private.stats_batch_exercises o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'input_days', o.xmin::text::bigint from stats_private.stats_input_days o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'daily_rollups', o.xmin::text::bigint from stats_private.stats_output_daily_rollups o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'records', o.xmin::text::bigint from stats_private.stats_output_records o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'rep_maxes', o.xmin::text::bigint from stats_private.stats_output_rep_maxes o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'rep_max_steps', o.xmin::text::bigint from stats_private.stats_output_rep_max_steps o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'pr_summaries', o.xmin::text::bigint from stats_private.stats_output_pr_summaries o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'periods', o.xmin::text::bigint from stats_private.stats_output_periods o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+            union all
+            select 'calendar', o.xmin::text::bigint from stats_private.stats_output_calendar o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token
+        ) w
+        group by w.source
+    ) c
 $$;
 
 -- Ends the attempt; its scope waits again, together with whatever came since.

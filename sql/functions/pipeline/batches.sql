@@ -4,9 +4,9 @@
 --   comes back, in the same transaction or with a doubled message, can't advance it twice. The caller holds the run
 --   row and has declared its token.
 -- Locks: run row
--- Writes: user_stats_projection_runs, private outputs, stats_batch_exercises
+-- Writes: user_stats_projection_runs, private outputs, stats_batch_exercises, stats_input_days
 
--- Freezes the exact list of exercises and the inputs that every later step checks.
+-- Freezes the exact list of exercises, the sessions by day and the inputs that every later step checks.
 create or replace function stats_private.prepare_batches(p_run public.user_stats_projection_runs)
 returns jsonb
 language plpgsql
@@ -22,6 +22,7 @@ begin
     select p_run.id, p_run.lease_token, row_number() over (order by c.exercise_id) - 1, c.exercise_id
     from stats_private.candidate_exercises(p_run.user_id, p_run.exercise_ids) c;
     get diagnostics v_total = row_count;
+    perform stats_private.note_input_days(p_run.id, p_run.lease_token, p_run.user_id, p_run.from_date);
     v_run := stats_private.record_batch_step(
         p_run,
         jsonb_build_object(
@@ -49,7 +50,7 @@ begin
             where e.run_id = p_run.id and e.lease_token = p_run.lease_token
                 and e.position >= v_offset and e.position < v_next
             order by e.position),
-        (v_batch ->> 'anchor')::date, false);
+        (v_batch ->> 'anchor')::date, false, false);
     return stats_private.batch_pending(stats_private.record_batch_step(
         p_run,
         jsonb_build_object(
@@ -75,8 +76,10 @@ begin
                 except
                 select e.exercise_id from stats_private.stats_batch_exercises e
                 where e.run_id = p_run.id and e.lease_token = p_run.lease_token),
-            v_anchor, false);
+            v_anchor, false, false);
     end if;
+    perform stats_private.project_account(
+        p_run.id, p_run.lease_token, p_run.user_id, p_run.from_date, v_anchor);
     return stats_private.complete_outputs(p_run);
 end;
 $$;

@@ -20,7 +20,9 @@ declare
     v_week_start integer := (select p.week_start from public.stats_projection_policy p);
     v_day date := coalesce(p_from_date, '-infinity');
     -- The first period of each grain that has a day of the scope, and the first day of all of them.
-    v_week date := case when p_from_date is null then '-infinity' else stats_private.week_of(p_from_date, v_week_start) end;
+    v_week date := case
+        when p_from_date is null then '-infinity' else stats_private.week_of(p_from_date, v_week_start)
+    end;
     v_month date := date_trunc('month', v_day)::date;
     v_quarter date := date_trunc('quarter', v_day)::date;
     v_year date := date_trunc('year', v_day)::date;

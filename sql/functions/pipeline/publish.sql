@@ -5,7 +5,7 @@
 --   again. Without arguments: the oldest computed run that nobody holds. Raises on a person's cancel.
 -- Locks: run row (skip locked, held to the end), write, job rows (of this run), read models,
 --   canonical rows (key share, by the foreign keys), state row
--- Writes: read models, user_pr_overview_snapshot_headers, user_stats_refresh_state, user_stats_projection_runs,
+-- Writes: read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state, user_stats_refresh_state, user_stats_projection_runs,
 --   user_exercise_stats_refresh_jobs, private outputs
 -- Next: readers/get_pr_overview.sql
 create or replace function public.stats_projection_publish_v1(
@@ -137,6 +137,7 @@ begin
     -- Now, not at the commit: a session deleted during the compute must reject this run, not abort the transaction.
     set constraints all immediate;
     perform stats_private.publish_headers(p_run);
+    perform stats_private.schedule_rollover(p_run);
     perform stats_private.complete_jobs(p_run);
     perform stats_private.delete_outputs(p_run.id);
     update public.user_stats_projection_runs r

@@ -1,5 +1,5 @@
 -- public.stats_projection_worker_status_v1() -> what waits, what runs, what failed, and the settings row
---   {jobs, leases, last_hour, accounts, paused_stages, settings}
+--   {jobs, leases, last_hour, accounts, messages_are_english, paused_stages, settings}
 -- Promises: one snapshot. Service and administrators only (42501). Ages and timings are null where there is nothing
 --   to measure.
 -- Locks: none
@@ -20,6 +20,7 @@ begin
             'leases', stats_private.status_of_leases(),
             'last_hour', stats_private.status_of_last_hour(),
             'accounts', stats_private.status_of_accounts(),
+            'messages_are_english', stats_private.messages_are_english(),
             'paused_stages', to_jsonb(s.paused_stages),
             'settings', to_jsonb(s) - 'id')
         from public.stats_projection_worker_settings s);
@@ -106,6 +107,22 @@ as $$
     from public.user_stats_refresh_state s
 $$;
 
+-- True where the server writes its errors in English, as the stages need it to tell a statement timeout from a
+-- person's cancel. An error that costs no time stands for all.
+create or replace function stats_private.messages_are_english()
+returns boolean
+language plpgsql stable
+as $$
+begin
+    perform 1 / 0;
+    return null;
+exception
+    when division_by_zero then
+        return sqlerrm = 'division by zero';
+end;
+$$;
+
+-- Count, median, 95th percentile and maximum.
 create or replace function stats_private.timings(p_ms numeric [])
 returns jsonb
 language sql immutable

@@ -10,11 +10,13 @@ create or replace function stats_private.number_problem(p_value jsonb, p_min num
 returns text
 language sql immutable
 as $$
-    select case
-        when p_value is null or jsonb_typeof(p_value) = 'null' then null
-        when jsonb_typeof(p_value) <> 'number' then 'must be a number'
-        when p_value::numeric < p_min or p_value::numeric > p_max
-            then 'must be from ' || p_min::text || ' to ' || p_max::text
+    select case coalesce(jsonb_typeof(p_value), 'null')
+        when 'null' then null
+        when 'number' then case
+            when p_value::numeric < p_min or p_value::numeric > p_max
+                then 'must be from ' || p_min::text || ' to ' || p_max::text
+        end
+        else 'must be a number'
     end
 $$;
 
@@ -23,12 +25,14 @@ create or replace function stats_private.whole_number_problem(p_value jsonb, p_m
 returns text
 language sql immutable
 as $$
-    select case
-        when p_value is null or jsonb_typeof(p_value) = 'null' then null
-        when jsonb_typeof(p_value) <> 'number' then 'must be a number'
-        when p_value::numeric < p_min or p_value::numeric > p_max
-            then 'must be from ' || p_min::text || ' to ' || p_max::text
-        when p_value::numeric % 1 <> 0 then 'must be a whole number'
+    select case coalesce(jsonb_typeof(p_value), 'null')
+        when 'null' then null
+        when 'number' then case
+            when p_value::numeric < p_min or p_value::numeric > p_max
+                then 'must be from ' || p_min::text || ' to ' || p_max::text
+            when p_value::numeric % 1 <> 0 then 'must be a whole number'
+        end
+        else 'must be a number'
     end
 $$;
 

@@ -3,7 +3,7 @@
 -- Promises: the exercise that a provider's exact identity stands for: by the account's own mapping, else the global
 --   one, else a new personal exercise with the given name and tracking, and the mapping to find it again.
 --   Raises 42501 and 22023.
--- Locks: write, canonical rows
+-- Locks: write
 -- Writes: exercises, exercise_external_mappings
 create or replace function public.resolve_external_exercise_v1(
     p_provider text, p_external_id text, p_name text, p_tracking text, p_expected_user_id uuid
@@ -16,12 +16,15 @@ as $$
 declare
     v_user_id uuid;
     v_found jsonb;
-    v_created jsonb;
+    v_exercise_id text;
 begin
     v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
-    if coalesce(p_provider, '') = '' or coalesce(p_external_id, '') = '' then
-        raise exception using errcode = '22023',
-            message = case when coalesce(p_provider, '') = '' then 'provider' else 'external_id' end || ': is required';
+    perform stats_private.require_argument('provider', coalesce(p_provider, '') = '');
+    perform stats_private.require_argument('external_id', coalesce(p_external_id, '') = '');
+    if char_length(p_provider) > 100 or char_length(p_external_id) > 500 then
+        raise exception using errcode = '22023', message = case
+            when char_length(p_provider) > 100 then 'provider: must have at most 100 characters'
+            else 'external_id: must have at most 500 characters' end;
     end if;
     perform stats_private.lock_writes(v_user_id);
     select jsonb_build_object('exercise_id', x.id, 'tracking', x.tracking, 'created', false) into v_found
@@ -34,10 +37,12 @@ begin
     if found then
         return v_found;
     end if;
-    v_created := public.upsert_exercise_v1(p_name, p_tracking, v_user_id);
+    perform stats_private.validate_exercise(p_name, p_tracking, null);
+    insert into public.exercises as x (owner_user_id, name, tracking)
+    values (v_user_id, p_name, p_tracking)
+    returning x.id into v_exercise_id;
     insert into public.exercise_external_mappings (provider, external_id, owner_user_id, exercise_id)
-    values (p_provider, p_external_id, v_user_id, v_created ->> 'exercise_id');
-    return jsonb_build_object(
-        'exercise_id', v_created ->> 'exercise_id', 'tracking', p_tracking, 'created', true);
+    values (p_provider, p_external_id, v_user_id, v_exercise_id);
+    return jsonb_build_object('exercise_id', v_exercise_id, 'tracking', p_tracking, 'created', true);
 end;
 $$;

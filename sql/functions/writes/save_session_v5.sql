@@ -21,6 +21,7 @@ declare
     v_payload_hash bytea;
     v_replayed jsonb;
     v_old public.workout_sessions;
+    v_exercise_ids text [];
     v_operation text;
     v_updated_at timestamptz;
     v_generation bigint;
@@ -46,12 +47,13 @@ begin
         v_old := stats_private.session_to_change(v_session_id, v_user_id, p_payload ->> 'expected_updated_at');
     end if;
 
+    v_exercise_ids := stats_private.exercise_ids_of(v_old.id, p_payload);
     v_generation := public.enqueue_user_exercise_stats_refresh_job(
         v_user_id,
         -- The earlier of the old and the new day: with the new one alone the old day would keep what has left it.
         least(v_old.session_date, (p_payload ->> 'session_date')::date),
-        stats_private.exercise_ids_of(v_old.id, p_payload),
-        v_operation, 'session:' || v_session_id, replace(v_operation, '_', ' '));
+        v_exercise_ids, v_operation, 'session:' || v_session_id, replace(v_operation, '_', ' '));
+    perform stats_private.hold_global_exercises(v_exercise_ids);
     perform stats_private.check_exercises(p_payload -> 'exercises', v_user_id, v_old.id);
     v_updated_at := stats_private.write_session(v_session_id, v_user_id, p_payload, v_old);
     return stats_private.store_receipt(

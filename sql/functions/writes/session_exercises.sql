@@ -17,6 +17,20 @@ begin
 end;
 $$;
 
+-- Keeps global exercises as they are until the commit: their tracking may change under another account's lock. The
+-- account's own are safe under the one that the caller holds.
+create or replace function stats_private.hold_global_exercises(p_exercise_ids text [])
+returns void
+language plpgsql
+as $$
+begin
+    perform from public.exercises x
+    where x.owner_user_id is null and x.id = any (p_exercise_ids)
+    order by x.id
+    for key share;
+end;
+$$;
+
 -- Raises 22023 unless every exercise is global or the account's own, not archived (unless the session already had
 -- it), and its sets carry a weight only where the exercise has one. p_session_id: the session as it was, if any.
 create or replace function stats_private.check_exercises(p_exercises jsonb, p_user_id uuid, p_session_id uuid)
@@ -26,14 +40,6 @@ as $$
 declare
     v_problem text;
 begin
-    -- A global exercise stays as it is read here until the commit: its tracking may change under another account's
-    -- lock. The account's own are safe under this one.
-    perform from public.exercises x
-    where x.owner_user_id is null
-        and x.id in (select e.value ->> 'exercise_id' from jsonb_array_elements(p_exercises) e (value))
-    order by x.id
-    for key share;
-
     select '$.exercises[' || (e.place - 1)::text || ']' || rule.text into v_problem
     from jsonb_array_elements(p_exercises) with ordinality e (value, place)
     left join public.exercises x

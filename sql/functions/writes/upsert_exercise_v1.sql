@@ -1,8 +1,9 @@
 -- public.upsert_exercise_v1(name, tracking, expected_user_id, exercise_id, global) -> {exercise_id, ...}
 -- Promises: without exercise_id a new exercise, personal or (administrators only) global; with it a change of the
---   account's own or a global one. A change of tracking dirties the exercise over all history.
---   Raises 42501, 22023, P0002 (this account has no such exercise), 0A000 for a change that needs a catalog walk.
--- Locks: write, canonical rows, state row, job rows (skip locked)
+--   account's own or a global one, which also brings it back from the archive. A change of tracking dirties the
+--   exercise over all history. Raises 42501, 22023, P0002 (this account has no such exercise), 0A000 for a change
+--   that would need a walk over all accounts.
+-- Locks: write, state row, job rows (skip locked), canonical rows
 -- Writes: exercises, user_stats_refresh_state, user_exercise_stats_refresh_jobs
 create or replace function public.upsert_exercise_v1(
     p_name text, p_tracking text, p_expected_user_id uuid, p_exercise_id text default null,
@@ -15,50 +16,65 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_user_id uuid;
-    v_owner uuid;
+    v_global boolean := coalesce(p_global, false);
     v_old public.exercises;
-    v_exercise_id text;
+    v_exercise_id text := coalesce(p_exercise_id, gen_random_uuid()::text);
     v_generation bigint;
 begin
     v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
-    if p_global and not stats_private.is_admin() then
+    if v_global and not stats_private.is_admin() then
         raise exception using errcode = '42501', message = 'global: only an administrator changes the catalog';
     end if;
     perform stats_private.validate_exercise(p_name, p_tracking, p_exercise_id);
-    v_owner := case when p_global then null else v_user_id end;
 
     perform stats_private.lock_writes(v_user_id);
-    select x.* into v_old
-    from public.exercises x
-    where x.id = p_exercise_id and x.owner_user_id is not distinct from v_owner
-    for update;
-    if found then
-        if p_global and v_old.tracking <> p_tracking and stats_private.exercise_is_used(p_exercise_id) then
-            raise exception using errcode = '0A000',
-                message = 'tracking: a global exercise in use cannot change its tracking yet; add a new exercise';
-        end if;
-        update public.exercises x
-        set name = p_name, tracking = p_tracking, updated_at = clock_timestamp()
-        where x.id = p_exercise_id
-        returning x.id into v_exercise_id;
-        if not p_global and v_old.tracking <> p_tracking then
+    if v_global then
+        v_old := stats_private.global_exercise_to_change(p_exercise_id, p_tracking);
+    else
+        select x.* into v_old
+        from public.exercises x where x.id = p_exercise_id and x.owner_user_id = v_user_id;
+        if not found and p_exercise_id is not null then
+            raise exception using errcode = 'P0002', message = 'exercise_id: this account has no such exercise';
+        elsif v_old.tracking <> p_tracking then
             v_generation := public.enqueue_user_exercise_stats_refresh_job(
                 v_user_id, null, array[p_exercise_id], 'exercise_changed', 'exercise:' || p_exercise_id,
                 'exercise tracking changed');
         end if;
-    elsif p_exercise_id is not null and not p_global then
-        raise exception using errcode = 'P0002', message = 'exercise_id: this account has no such exercise';
-    else
-        insert into public.exercises as x (id, owner_user_id, name, tracking)
-        values (coalesce(p_exercise_id, gen_random_uuid()::text), v_owner, p_name, p_tracking)
-        returning x.id into v_exercise_id;
+    end if;
+
+    insert into public.exercises as x (id, owner_user_id, name, tracking)
+    values (v_exercise_id, case when not v_global then v_user_id end, p_name, p_tracking)
+    on conflict (id) do update set
+        name = excluded.name, tracking = excluded.tracking, archived_at = null, updated_at = clock_timestamp()
+    where x.owner_user_id is not distinct from excluded.owner_user_id;
+    if not found then
+        raise exception using errcode = '22023', message = 'exercise_id: is taken';
     end if;
     return jsonb_build_object(
-        'exercise_id', v_exercise_id, 'name', p_name, 'tracking', p_tracking, 'global', p_global,
+        'exercise_id', v_exercise_id, 'name', p_name, 'tracking', p_tracking, 'global', v_global,
         'created', v_old.id is null, 'statsRequestedVersion', v_generation);
-exception
-    when unique_violation then
-        raise exception using errcode = '22023', message = 'exercise_id: is taken';
+end;
+$$;
+
+-- Locks and returns a global exercise for its change; a null row where there is none yet. Saves hold a key share on
+-- what they use, so its first use can't slip in between the question and the change. Raises 0A000.
+-- Locks: canonical rows
+create or replace function stats_private.global_exercise_to_change(p_exercise_id text, p_tracking text)
+returns public.exercises
+language plpgsql
+as $$
+declare
+    v_old public.exercises;
+begin
+    select x.* into v_old
+    from public.exercises x
+    where x.id = p_exercise_id and x.owner_user_id is null
+    for update;
+    if v_old.tracking <> p_tracking and stats_private.exercise_is_used(p_exercise_id) then
+        raise exception using errcode = '0A000',
+            message = 'tracking: a global exercise in use cannot change its tracking yet; add a new exercise';
+    end if;
+    return v_old;
 end;
 $$;
 

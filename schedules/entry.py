@@ -1,0 +1,118 @@
+"""A RedBeat entry on a fixed rate, whose edits and ticks never undo each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Self
+
+from celery import Celery
+from celery.schedules import schedule, schedstate
+from redbeat.decoder import RedBeatJSONEncoder
+from redbeat.schedulers import RedBeatSchedulerEntry, ensure_conf, get_redis
+from redis import WatchError
+from redis.client import Pipeline
+
+from schedules.counters import count_missed
+
+
+class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
+    """Interval entries keep to the grid last_run_at + n x every; slots that were missed are skipped and counted.
+
+    A tick writes last run and due time, an edit writes definition and due time; both do so only on the entry as
+    they read it. With RedBeat's own writes a tick in flight would put back the due time of the old cadence.
+    """
+
+    @classmethod
+    def named(cls, app: Celery, name: str) -> Self:
+        """Return the entry as Redis has it; KeyError where it has none."""
+        ensure_conf(app)
+        entry: Self = cls.from_key(cls.generate_key(app, name), app=app)
+        return entry
+
+    def _slot(self) -> tuple[datetime, float, int] | None:
+        """Return the newest grid point, the seconds to the next one, and how many were missed between.
+
+        None where the entry is not an overdue interval.
+        """
+        if type(self.schedule) is not schedule or self.last_run_at is None:
+            return None
+        every, last = self.schedule.run_every, self.last_run_at
+        if every.total_seconds().is_integer():
+            # On whole seconds a run that starts a little late still falls into its own second.
+            last = last.replace(microsecond=0)
+        late = self._default_now() - last
+        slots = late // every
+        if slots < 1:
+            return None
+        return last + slots * every, (every - late % every).total_seconds(), slots - 1
+
+    def is_due(self) -> schedstate:
+        state = super().is_due()
+        slot = self._slot() if state[0] and self.enabled else None
+        return schedstate(True, slot[1]) if slot else state
+
+    def _next_instance(
+        self, last_run_at: datetime | None = None, only_update_last_run_at: bool = False
+    ) -> Self:
+        slot = self._slot() if last_run_at is None else None
+        ran_at = slot[0] if slot else last_run_at or self._default_now()
+        run_count = self.total_run_count + (not only_update_last_run_at)
+
+        def write(current: Self, pipe: Pipeline) -> None:
+            current.last_run_at, current.total_run_count = ran_at, run_count
+            pipe.hset(self.key, "meta", current._meta_json())
+            current._write_due_time(pipe)
+            if slot:
+                count_missed(pipe, self.name, slot[2])
+
+        try:
+            return self._rewrite(write)
+        except KeyError:
+            # Lost since it was read, with all of Redis perhaps: this run goes out, the reconciler puts it back.
+            return type(self)(**dict(self, last_run_at=ran_at, total_run_count=run_count))
+
+    # The base class binds these names to its own method.
+    __next__ = next = _next_instance
+
+    def edit(self, change: Callable[[Self], None]) -> Self:
+        """Apply `change` to the entry as Redis has it now, and store its definition and due time."""
+
+        def write(current: Self, pipe: Pipeline) -> None:
+            change(current)
+            pipe.hset(self.key, "definition", current._definition_json())
+            current._write_due_time(pipe)
+
+        return self._rewrite(write)
+
+    def restore_due_time(self) -> None:
+        """Store the due time that follows from the entry as Redis has it now."""
+        self._rewrite(type(self)._write_due_time)
+
+    def _rewrite(self, write: Callable[[Self, Pipeline], None]) -> Self:
+        with get_redis(self.app).pipeline() as pipe:
+            while True:
+                pipe.watch(self.key)
+                current = type(self).from_key(self.key, app=self.app)
+                pipe.multi()
+                write(current, pipe)
+                try:
+                    pipe.execute()
+                except WatchError:
+                    continue
+                return current
+
+    def _write_due_time(self, pipe: Pipeline) -> None:
+        pipe.zadd(self.app.redbeat_conf.schedule_key, {self.key: self.score})
+
+    def _definition_json(self) -> str:
+        names = ("name", "task", "args", "kwargs", "options", "schedule", "enabled")
+        return _json({name: getattr(self, name) for name in names})
+
+    def _meta_json(self) -> str:
+        return _json({"last_run_at": self.last_run_at, "total_run_count": self.total_run_count})
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, cls=RedBeatJSONEncoder)

@@ -1,0 +1,83 @@
+"""The scheduler of beat: RedBeat with fixed-rate entries, a reconciler, and a lock that it takes again when lost."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from celery.utils.log import get_logger
+from redbeat.schedulers import RedBeatScheduler, acquire_distributed_beat_lock
+from redis.exceptions import LockError
+
+from schedules.entry import FixedRateEntry
+from schedules.install import install_missing
+
+logger = get_logger("celery.beat")
+
+ENTRY_HEADER = "stats_entry"
+"""The message's header that says which entry fired it: an operator who edits the options can't lose it."""
+RECONCILE_SECONDS = 2.0
+
+
+class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
+    """Fires the entries that Redis holds, and puts those of this release back where Redis lost them."""
+
+    Entry = FixedRateEntry
+    _reconciled_at = 0.0
+
+    def setup_schedule(self) -> None:
+        super().setup_schedule()
+        installed = install_missing(self.app)
+        self._reconciled_at = time.monotonic()
+        if installed:
+            logger.info("beat: installed %s", ", ".join(installed))
+
+    def tick(self, **kwargs: Any) -> float:
+        self._hold_lock()
+        if time.monotonic() - self._reconciled_at > RECONCILE_SECONDS:
+            self._reconcile()
+        delay: float = super().tick(**kwargs)
+        return delay
+
+    def apply_async(self, entry: FixedRateEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:
+        fired = self.reserve(entry) if advance else entry
+        # On a copy: what is stored stays as the operator wrote it.
+        named = FixedRateEntry(**dict(fired, options=_with_header(fired)))
+        return super().apply_async(named, producer=producer, advance=False, **kwargs)
+
+    def _hold_lock(self) -> None:
+        """Extend the lock. Where it was lost, take it again, or stand by until the beat that took it is gone.
+
+        RedBeat would end the process instead: Redis lost the key (a restart, FLUSHALL), or we were silent for too
+        long and another beat took over.
+        """
+        try:
+            if self.lock is not None:
+                self.lock.extend(int(self.lock_timeout))
+                return
+        except LockError as error:
+            logger.warning("beat: lost its lock (%s), taking it again", error)
+        acquire_distributed_beat_lock(sender=_Holder(self))
+        self._reconcile()
+
+    def _reconcile(self) -> None:
+        restored = install_missing(self.app)
+        self._reconciled_at = time.monotonic()
+        if restored:
+            logger.warning(
+                "beat: Redis had lost or misplaced %s: put back",
+                ", ".join(restored),
+                extra={"action": "reconcile", "entries": restored},
+            )
+
+
+class _Holder:
+    """What RedBeat's signal handler takes for the beat service."""
+
+    def __init__(self, scheduler: StatsScheduler) -> None:
+        self.scheduler = scheduler
+
+
+def _with_header(entry: FixedRateEntry) -> dict[str, Any]:
+    options = dict(entry.options)
+    return {**options, "headers": {**(options.get("headers") or {}), ENTRY_HEADER: entry.name}}

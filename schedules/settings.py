@@ -1,0 +1,42 @@
+"""RedBeat's settings: where the entries live, and how long the holder of the lock may be silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+KEY_PREFIX = "stats-refresh:beat:"
+LOCK_SECONDS = 5
+"""After a killed beat a second one takes over in this time. A beat that lost its lock takes it again or stands by."""
+TICK_SECONDS = 1
+"""How often beat looks at its entries at least: an edit is in force within this time."""
+
+
+def redbeat_settings(redis_url: str, *, patient: bool) -> dict[str, Any]:
+    """Return Celery's settings for RedBeat; a `patient` client sits out an outage of Redis of a minute."""
+    return {
+        # What stands here would overwrite an operator's edits at every start of beat.
+        "beat_schedule": {},
+        "beat_max_loop_interval": TICK_SECONDS,
+        "redbeat_redis_url": redis_url,
+        "redbeat_key_prefix": KEY_PREFIX,
+        "redbeat_lock_timeout": LOCK_SECONDS,
+        "redbeat_redis_options": {
+            "retry": Retry(ExponentialBackoff(cap=1, base=0.1), retries=60 if patient else 0),
+            # A server that accepts and says nothing is an outage too.
+            "socket_timeout": 10,
+            "socket_connect_timeout": 5,
+        },
+        "enable_utc": True,
+        "timezone": "UTC",
+    }
+
+
+def schedule_app(redis_url: str) -> Celery:
+    """Return an app that only knows the schedule, for commands: it fails at once where Redis does not answer."""
+    app = Celery("stats_refresh_schedule", set_as_current=False)
+    app.conf.update(redbeat_settings(redis_url, patient=False))
+    return app

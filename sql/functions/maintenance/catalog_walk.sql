@@ -1,0 +1,135 @@
+-- public.run_stats_catalog_walk_v1(limit) -> {response: walked | idle | paused | failed, scope, requested, has_more}
+-- Promises: one page of one walk: at most p_limit (1 to 1000) accounts after the cursor, each asked for a generation
+--   of the walked exercises over all history. It stops before an account whose write lock is not to be had; the next
+--   page begins there.
+-- Locks: cursor row (skip locked), scope row (skip locked), write (try), state row, job rows (skip locked)
+-- Writes: stats_catalog_scopes, stats_maintenance_cursors, user_stats_refresh_state,
+--   user_exercise_stats_refresh_jobs
+create or replace function public.run_stats_catalog_walk_v1(p_limit integer default 100)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_begun record;
+    v_answer jsonb;
+    v_sqlstate text;
+    v_error text;
+begin
+    select b.* into v_begun from stats_private.begin_page('catalog') b;
+    if v_begun.refusal is not null then
+        return jsonb_build_object('response', v_begun.refusal, 'has_more', false);
+    end if;
+    begin
+        v_answer := stats_private.walk_page(least(greatest(p_limit, 1), 1000));
+        perform stats_private.end_page('catalog', null);
+        return v_answer;
+    exception
+        when query_canceled then
+            if sqlerrm <> 'canceling statement due to statement timeout' then
+                raise;
+            end if;
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+        when others then
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+    end;
+    return stats_private.fail_page('catalog', v_sqlstate, v_error);
+end;
+$$;
+
+create or replace function stats_private.walk_page(p_limit integer)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_scope public.stats_catalog_scopes;
+    v_user_id uuid;
+    v_seen integer := 0;
+    v_requested integer := 0;
+begin
+    select s.* into v_scope
+    from public.stats_catalog_scopes s
+    where cardinality(s.walking_exercise_ids) > 0 or cardinality(s.pending_exercise_ids) > 0
+    order by s.updated_at
+    limit 1
+    for update skip locked;
+    if not found then
+        return jsonb_build_object('response', 'idle', 'requested', 0, 'has_more', false);
+    elsif cardinality(v_scope.walking_exercise_ids) = 0 then
+        v_scope.walking_exercise_ids := v_scope.pending_exercise_ids;
+        v_scope.pending_exercise_ids := '{}';
+        v_scope.walking_token := v_scope.token;
+        v_scope.cursor := null;
+    end if;
+
+    for v_user_id in
+        select a.user_id from stats_private.accounts_to_walk(v_scope, p_limit) a
+    loop
+        exit when not stats_private.try_enqueue_maintenance(
+            v_user_id, null,
+            case when v_scope.scope = 'policy' then '{}' else v_scope.walking_exercise_ids end,
+            case when v_scope.scope = 'policy' then 'policy_changed' else 'catalog_changed' end,
+            'catalog:' || v_scope.scope || ':' || v_scope.walking_token, false);
+        v_scope.cursor := v_user_id;
+        v_requested := v_requested + 1;
+    end loop;
+    -- Ended only when nobody is left behind the cursor, so not by a busy account.
+    if not exists (select from stats_private.accounts_to_walk(v_scope, 1)) then
+        v_scope.walking_exercise_ids := '{}';
+    end if;
+    update public.stats_catalog_scopes s
+    set pending_exercise_ids = v_scope.pending_exercise_ids,
+        walking_exercise_ids = v_scope.walking_exercise_ids,
+        walking_token = v_scope.walking_token,
+        cursor = v_scope.cursor,
+        updated_at = clock_timestamp()
+    where s.scope = v_scope.scope;
+    -- An account's own scope has nothing more to remember; the two that last keep their tokens.
+    delete from public.stats_catalog_scopes s
+    where s.scope = v_scope.scope and s.scope not in ('global', 'policy')
+        and s.pending_exercise_ids = '{}' and s.walking_exercise_ids = '{}';
+    return jsonb_build_object(
+        'response', 'walked', 'scope', v_scope.scope, 'requested', v_requested,
+        'has_more', v_requested > 0 and exists (
+            select from public.stats_catalog_scopes s
+            where cardinality(s.walking_exercise_ids) > 0 or cardinality(s.pending_exercise_ids) > 0));
+end;
+$$;
+
+-- The next accounts behind the walk's cursor: those that use its exercises in sessions or manual records; for the
+-- policy, those whose published rows follow an older one.
+create or replace function stats_private.accounts_to_walk(p_scope public.stats_catalog_scopes, p_limit integer)
+returns table (user_id uuid)
+language sql stable
+as $$
+    select a.user_id
+    from (
+        (
+            select distinct p.user_id from public.session_exercise_part p
+            where p_scope.scope <> 'policy' and p.exercise_id = any (p_scope.walking_exercise_ids)
+                and (p_scope.cursor is null or p.user_id > p_scope.cursor)
+            order by p.user_id
+            limit p_limit
+        )
+        union
+        (
+            select distinct m.user_id from public.user_manual_pr_records m
+            where p_scope.scope <> 'policy' and m.exercise_id = any (p_scope.walking_exercise_ids)
+                and (p_scope.cursor is null or m.user_id > p_scope.cursor)
+            order by m.user_id
+            limit p_limit
+        )
+        union
+        (
+            select s.user_id from public.user_stats_refresh_state s
+            where p_scope.scope = 'policy'
+                and s.applied_policy_version <> (select p.policy_version from public.stats_projection_policy p)
+                and (p_scope.cursor is null or s.user_id > p_scope.cursor)
+            order by s.user_id
+            limit p_limit
+        )
+    ) a
+    order by a.user_id
+    limit p_limit
+$$;

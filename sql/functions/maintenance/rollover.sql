@@ -1,0 +1,142 @@
+-- public.run_user_pr_overview_rollover_v1(limit) -> {response: enqueued | idle | backlogged | paused | failed,
+--   requested, skipped, has_more}
+-- Promises: one page of accounts whose snapshot window is due gets a new generation that moves the window alone, at
+--   maintenance priority; the published generation is never touched here. An account that already waits is left for
+--   later, counted as a failure where its last rollover did not get through. Pages stop while many are pending.
+-- Locks: cursor row (skip locked), rollover rows (skip locked), write (try), state row, job rows (skip locked)
+-- Writes: user_pr_overview_rollover_state, stats_maintenance_cursors, user_stats_refresh_state,
+--   user_exercise_stats_refresh_jobs
+create or replace function public.run_user_pr_overview_rollover_v1(p_limit integer default null)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_begun record;
+    v_limit integer;
+    v_answer jsonb;
+    v_sqlstate text;
+    v_error text;
+begin
+    select b.* into v_begun from stats_private.begin_page('rollover') b;
+    if v_begun.refusal is not null then
+        return jsonb_build_object('response', v_begun.refusal, 'has_more', false);
+    end if;
+    select least(greatest(coalesce(p_limit, s.rollover_page), 1), 25) into v_limit
+    from public.stats_projection_worker_settings s;
+    begin
+        if stats_private.maintenance_jobs_pending(10 * v_limit) >= 10 * v_limit then
+            v_answer := jsonb_build_object('response', 'backlogged', 'requested', 0, 'skipped', 0, 'has_more', false);
+        else
+            v_answer := stats_private.roll_over_page(v_limit);
+        end if;
+        perform stats_private.end_page('rollover', null);
+        return v_answer;
+    exception
+        when query_canceled then
+            if sqlerrm <> 'canceling statement due to statement timeout' then
+                raise;
+            end if;
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+        when others then
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+    end;
+    return stats_private.fail_page('rollover', v_sqlstate, v_error);
+end;
+$$;
+
+create or replace function stats_private.roll_over_page(p_limit integer)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_due record;
+    v_requested integer := 0;
+    v_skipped integer := 0;
+begin
+    for v_due in
+        select d.user_id, d.failures, s.requested_version > s.applied_version as is_stale
+        from (
+            select r.user_id, r.failures
+            from public.user_pr_overview_rollover_state r
+            where coalesce(r.next_retry_at, r.due_at) <= clock_timestamp()
+            order by coalesce(r.next_retry_at, r.due_at)
+            limit p_limit
+            for update skip locked
+        ) d
+        join public.user_stats_refresh_state s on s.user_id = d.user_id
+    loop
+        if v_due.is_stale then
+            -- What waits will move the window too. Out of the way, so that it holds up no page.
+            perform stats_private.postpone_rollover(
+                v_due.user_id, stats_private.has_exhausted_job(v_due.user_id), 'an exhausted job holds the account');
+            v_skipped := v_skipped + 1;
+        elsif stats_private.try_enqueue_maintenance(
+            v_due.user_id, null, '{}', 'pr_snapshot_rollover', 'rollover:' || stats_private.utc_today(), true)
+        then
+            perform stats_private.postpone_rollover(v_due.user_id, false, null);
+            v_requested := v_requested + 1;
+        else
+            v_skipped := v_skipped + 1;
+        end if;
+    end loop;
+    return jsonb_build_object(
+        'response', case when v_requested + v_skipped = 0 then 'idle' else 'enqueued' end,
+        'requested', v_requested, 'skipped', v_skipped,
+        'has_more', v_requested > 0 and exists (
+            select from public.user_pr_overview_rollover_state r
+            where coalesce(r.next_retry_at, r.due_at) <= clock_timestamp()));
+end;
+$$;
+
+-- Looks at the account again in a minute (its publication moves due_at first, where all goes well), after a failure
+-- in twice as long each time, at most an hour.
+create or replace function stats_private.postpone_rollover(p_user_id uuid, p_failed boolean, p_error text)
+returns void
+language sql
+as $$
+    update public.user_pr_overview_rollover_state r
+    set failures = r.failures + p_failed::integer,
+        last_error = case when p_failed then p_error else r.last_error end,
+        next_retry_at = clock_timestamp() + least(
+            interval '1 minute' * power(2, least(r.failures + p_failed::integer, 6)), interval '1 hour'),
+        updated_at = clock_timestamp()
+    where r.user_id = p_user_id
+$$;
+
+-- True where an attempt at the account was given up.
+create or replace function stats_private.has_exhausted_job(p_user_id uuid)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select from public.user_exercise_stats_refresh_jobs j
+        where j.user_id = p_user_id and j.status = 'failed')
+$$;
+
+-- The number of pending maintenance jobs, counted up to p_up_to.
+create or replace function stats_private.maintenance_jobs_pending(p_up_to integer)
+returns bigint
+language sql stable
+as $$
+    select count(*) from (
+        select from public.user_exercise_stats_refresh_jobs j
+        where j.status = 'pending' and j.priority = 1
+        limit p_up_to
+    ) p
+$$;
+
+-- Called by the publication: the account is due when its window's middle is yesterday.
+-- Locks: rollover rows (the account's own, under write: pages only try write, so nobody waits in a circle)
+create or replace function stats_private.schedule_rollover(p_run public.user_stats_projection_runs)
+returns void
+language sql
+as $$
+    insert into public.user_pr_overview_rollover_state (user_id, due_at, generation, catalog_epoch)
+    select p_run.user_id, (p_run.anchor + 1)::timestamp at time zone 'UTC', p_run.target_version, c.catalog_epoch
+    from public.pr_overview_projection_control c
+    on conflict (user_id) do update set
+        due_at = excluded.due_at, generation = excluded.generation, catalog_epoch = excluded.catalog_epoch,
+        failures = 0, next_retry_at = null, last_error = null, updated_at = clock_timestamp()
+$$;

@@ -1,0 +1,99 @@
+-- public.validate_user_exercise_stats_integrity(user_id)
+--   -> {user_id, valid, stale, moved, generation, requested_version, anchor, counts, differences}
+-- Promises: projects the account's whole history as a run would, under an id that no run has, and says what a
+--   publication would change: counts as in a manifest, and the first 100 rows as {read_model, operation, key}. Nothing
+--   it writes stays, no read model changes. valid: nothing would change. stale: the account waits for a run, so
+--   differences are expected. moved: a publication came in between, the answer says nothing, ask again. The window
+--   compared is the published one, also where it has passed. Service and administrators only (42501).
+-- Locks: none
+-- Writes: private outputs, stats_input_days (removed again)
+create or replace function public.validate_user_exercise_stats_integrity(p_user_id uuid)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_run_id uuid := gen_random_uuid();
+    v_state public.user_stats_refresh_state;
+    v_anchor date;
+    v_generation bigint;
+    v_counts jsonb;
+    v_differences jsonb;
+    v_moved boolean;
+begin
+    if not (stats_private.is_service() or stats_private.is_admin()) then
+        raise exception using errcode = '42501', message = 'only service and administrators validate an account';
+    elsif p_user_id is null then
+        raise exception using errcode = '22023', message = 'user_id: is required';
+    end if;
+    select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
+    v_anchor := coalesce(v_state.published_anchor, stats_private.utc_today());
+    perform stats_private.project(v_run_id, v_run_id, p_user_id, null, null, v_anchor, true);
+    perform stats_private.project_account(v_run_id, v_run_id, p_user_id, null, v_anchor);
+    v_counts := stats_private.count_outputs(v_run_id, v_run_id);
+    v_differences := stats_private.list_outputs(v_run_id, v_run_id, 100);
+    perform stats_private.delete_outputs(v_run_id);
+
+    select s.applied_version into v_generation from public.user_stats_refresh_state s where s.user_id = p_user_id;
+    v_moved := v_generation is distinct from v_state.applied_version;
+    return jsonb_build_object(
+        'user_id', p_user_id,
+        'valid', case when not v_moved then v_differences = '[]' end,
+        'stale', coalesce(v_state.applied_version < v_state.requested_version, false),
+        'moved', v_moved,
+        'generation', coalesce(v_state.applied_version, 0),
+        'requested_version', coalesce(v_state.requested_version, 0),
+        'anchor', v_anchor,
+        'counts', v_counts,
+        'differences', v_differences);
+end;
+$$;
+
+-- The first rows of a lease's outputs: what a publication would do, and to which row.
+create or replace function stats_private.list_outputs(p_run_id uuid, p_lease_token uuid, p_limit integer)
+returns jsonb
+language sql stable
+as $$
+    select coalesce(jsonb_agg(l.line order by l.place, l.line), '[]')
+    from (
+        select o.place, jsonb_build_object(
+            'read_model', o.read_model,
+            'operation', case o.op when 'i' then 'insert' when 'u' then 'update' else 'delete' end,
+            'key', o.key) as line
+        from (
+            select 1 as place, 'daily_rollups' as read_model, r.op,
+                jsonb_build_object('exercise_id', r.exercise_id, 'day', r.day) as key
+            from stats_private.stats_output_daily_rollups r
+            where r.run_id = p_run_id and r.lease_token = p_lease_token
+            union all
+            select 2, 'records', r.op, jsonb_build_object('exercise_id', r.exercise_id, 'kind', r.kind, 'day', r.day)
+            from stats_private.stats_output_records r
+            where r.run_id = p_run_id and r.lease_token = p_lease_token
+            union all
+            select 3, 'rep_maxes', m.op, jsonb_build_object('exercise_id', m.exercise_id, 'reps', m.reps)
+            from stats_private.stats_output_rep_maxes m
+            where m.run_id = p_run_id and m.lease_token = p_lease_token
+            union all
+            select 4, 'rep_max_steps', t.op,
+                jsonb_build_object('exercise_id', t.exercise_id, 'reps', t.reps, 'day', t.day)
+            from stats_private.stats_output_rep_max_steps t
+            where t.run_id = p_run_id and t.lease_token = p_lease_token
+            union all
+            select 5, 'pr_summaries', s.op,
+                jsonb_build_object('as_of_date', s.as_of_date, 'exercise_id', s.exercise_id)
+            from stats_private.stats_output_pr_summaries s
+            where s.run_id = p_run_id and s.lease_token = p_lease_token
+            union all
+            select 6, 'periods', p.op, jsonb_build_object('grain', p.grain, 'period_start', p.period_start)
+            from stats_private.stats_output_periods p
+            where p.run_id = p_run_id and p.lease_token = p_lease_token
+            union all
+            select 7, 'calendar', c.op, jsonb_build_object('day', c.day)
+            from stats_private.stats_output_calendar c
+            where c.run_id = p_run_id and c.lease_token = p_lease_token
+        ) o
+        order by o.place, o.key
+        limit p_limit
+    ) l
+$$;

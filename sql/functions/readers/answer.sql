@@ -1,0 +1,78 @@
+-- The frame of every answer, contract 4: {contract, user_id, as_of, generation, requested_version, stale, generated_at}
+-- Promises: one published generation. Raises 55000 whose detail says building (never published yet), behind (the
+--   published window has passed: a rollover is due) or not_in_window; 22023 without a day.
+-- Locks: none
+-- Writes: nothing
+
+-- The frame of an answer from what is published for good, whatever day it is.
+create or replace function stats_private.answer(p_user_id uuid, p_as_of date)
+returns jsonb
+language plpgsql stable
+as $$
+declare
+    v_state public.user_stats_refresh_state;
+begin
+    if p_as_of is null then
+        raise exception using errcode = '22023', message = 'as_of: is required';
+    end if;
+    select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
+    if coalesce(v_state.applied_version, 0) = 0 then
+        perform stats_private.refuse_answer(p_as_of, 'building');
+    end if;
+    return stats_private.frame_of(
+        v_state, p_as_of,
+        (select max(h.generated_at) from public.user_pr_overview_snapshot_headers h where h.user_id = p_user_id));
+end;
+$$;
+
+-- The frame of an answer about one day of the snapshot window.
+create or replace function stats_private.answer_for_day(p_user_id uuid, p_as_of date)
+returns jsonb
+language plpgsql stable
+as $$
+declare
+    v_state public.user_stats_refresh_state;
+    v_header public.user_pr_overview_snapshot_headers;
+begin
+    if p_as_of is null then
+        raise exception using errcode = '22023', message = 'as_of: is required';
+    end if;
+    select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
+    select h.* into v_header
+    from public.user_pr_overview_snapshot_headers h
+    where h.user_id = p_user_id and h.as_of_date = p_as_of and h.generation = v_state.applied_version;
+    if v_header.user_id is null then
+        perform stats_private.refuse_answer(p_as_of, case
+            when coalesce(v_state.applied_version, 0) = 0 then 'building'
+            when abs(p_as_of - stats_private.utc_today()) <= 1 then 'behind'
+            else 'not_in_window'
+        end);
+    end if;
+    return stats_private.frame_of(v_state, p_as_of, v_header.generated_at);
+end;
+$$;
+
+create or replace function stats_private.frame_of(
+    p_state public.user_stats_refresh_state, p_as_of date, p_generated_at timestamptz
+)
+returns jsonb
+language sql immutable
+as $$
+    select jsonb_build_object(
+        'contract', 4, 'user_id', p_state.user_id, 'as_of', p_as_of, 'generation', p_state.applied_version,
+        'requested_version', p_state.requested_version,
+        'stale', p_state.applied_version < p_state.requested_version, 'generated_at', p_generated_at)
+$$;
+
+create or replace function stats_private.refuse_answer(p_as_of date, p_detail text)
+returns void
+language plpgsql immutable
+as $$
+begin
+    raise exception using
+        errcode = '55000',
+        message = format('there is no published snapshot of %s', p_as_of),
+        detail = p_detail,
+        hint = 'building and behind pass by themselves: ask again; not_in_window: only the UTC date, the day before and the day after are kept.';
+end;
+$$;
