@@ -113,7 +113,9 @@ def _save_statement(cursor: Cursor, user: str, exercises: list[str]) -> bytes:
         "exercises": [
             {
                 "exercise_id": exercise,
-                "sets": [{"set_type": "normal", "weight_kg": 100 + number, "reps": 5} for number in range(SETS)],
+                "sets": [
+                    {"set_type": "normal", "weight_kg": 100 + number, "reps": 5} for number in range(SETS)
+                ],
             }
             for exercise in exercises
         ],
@@ -127,7 +129,9 @@ def _bare_statement(cursor: Cursor, user: str, exercises: list[str]) -> bytes:
     return b";".join(
         [
             _insert(
-                cursor, "workout_sessions (id, user_id, session_date, title)", [(session, user, "2026-03-10", "Morning")]
+                cursor,
+                "workout_sessions (id, user_id, session_date, title)",
+                [(session, user, "2026-03-10", "Morning")],
             ),
             _insert(
                 cursor,

@@ -110,7 +110,10 @@ class UserExerciseRepMax(Base):
 
 
 class RepMaxStep(Base):
-    """A day on which a rep max was beaten; private, the latest row before a day is what a refresh carries in."""
+    """A load heavier than all earlier ones of at least `reps` (12: 12 or more); private.
+
+    The rep maxes of any day follow from the steps up to it, so a refresh from there on reads no older sets.
+    """
 
     __tablename__ = "rep_max_steps"
     __table_args__ = (Index("rep_max_steps_session_id_idx", "session_id"), {"schema": PRIVATE})

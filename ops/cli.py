@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Format = Annotated[str, typer.Option("--format", help="What wrote the file.")]
+Format = Annotated[str, typer.Option("--format", help="strong, hevy, fitnotes, or for import alone: wodup.")]
 _CONNECTION_FAILED = ("08", "28", "3D", "57P")
 """Classes of SQLSTATE: connection, authorisation, no such database, server going down."""
 
@@ -91,6 +91,10 @@ app.add_typer(jobs, name="jobs")
 settings = typer.Typer(help="Budgets, leases, retries and batches.", no_args_is_help=True)
 app.add_typer(settings, name="settings")
 
+schedule = typer.Typer(help="The beats: what runs how often.", no_args_is_help=True)
+app.add_typer(schedule, name="schedule")
+
+Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A name from `schedule list`.")]
 Stage = Annotated[str, typer.Argument(help="claim, compute, publish, maintenance or all.")]
 
 
@@ -134,6 +138,68 @@ def settings_set(
     from ops.settings import change
 
     change(connection_urls().database_url, assignments)
+
+
+@schedule.command("list")
+def schedule_list() -> None:
+    """Show every entry: cadence, last and next run, and beats that did no work."""
+    from ops.discovery import connection_urls
+    from ops.schedule import show
+
+    show(connection_urls())
+
+
+@schedule.command("set")
+def schedule_set(
+    entry: Entry,
+    every: Annotated[str | None, typer.Option("--every", help="As in 5s, 2m or 1h.")] = None,
+    cron: Annotated[str | None, typer.Option("--cron", help='As in "7-57/10 * * * *".')] = None,
+) -> None:
+    """Change how often an entry fires, and nothing else of it."""
+    from ops.discovery import connection_urls
+    from ops.schedule import change
+
+    change(connection_urls(), entry, every, cron)
+
+
+@schedule.command("pause")
+def schedule_pause(entry: Entry) -> None:
+    """Stop an entry's beats; woken runs go on (to stop the work itself: `pause STAGE`)."""
+    from ops.discovery import connection_urls
+    from ops.schedule import set_enabled
+
+    set_enabled(connection_urls(), entry, False)
+
+
+@schedule.command("resume")
+def schedule_resume(entry: Entry) -> None:
+    """Let a paused entry fire again."""
+    from ops.discovery import connection_urls
+    from ops.schedule import set_enabled
+
+    set_enabled(connection_urls(), entry, True)
+
+
+@schedule.command("install")
+def schedule_install() -> None:
+    """Put back entries that Redis lost; those that are there stay as they are."""
+    from ops.discovery import connection_urls
+    from ops.schedule import install
+
+    install(connection_urls())
+
+
+@app.command()
+def history(
+    entry: Annotated[str | None, typer.Option("--entry", help="Only this entry's runs.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many.")] = 20,
+) -> None:
+    """Show the newest runs that beats fired."""
+    from ops.discovery import connection_urls
+    from ops.history import show
+
+    show(connection_urls().database_url, entry, failed, limit)
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from rich.progress import Progress as ProgressBar
 from sqlalchemy import Engine, create_engine
 
 from ops.errors import OperatorError
-from ops.importers import fitnotes, hevy, strong
+from ops.importers import fitnotes, hevy, strong, wodup
 from ops.importers.history import ParsedHistory, Remark, SkippedRow
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
 from tasks.config import database_url as parse_database_url
@@ -24,6 +25,9 @@ _READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {
     "hevy": hevy.parse,
     "fitnotes": fitnotes.parse,
 }
+
+WODUP = "wodup"
+"""A batch for the database to import, not a history that is read here."""
 
 _LINES_SHOWN = 5
 _REASONS_SHOWN = 20
@@ -38,25 +42,38 @@ def import_file(
     the database is wrong, where the import is interrupted, and where nothing of the file could be stored.
     """
     time_zone(timezone)
+    if format == WODUP:
+        batch = wodup.read_batch(file, unit, user)
+        with _engine(database_url) as engine:
+            _print(wodup.account_lines(wodup.import_batch(engine, file, batch)))
+        return
     history = read_history(file, format, unit)
-    try:
-        url = parse_database_url(database_url)
-    except ValueError as error:
-        raise OperatorError(str(error)) from error
-    # One connection for all of it: the sessions are saved one after the other.
-    engine = create_engine(url, pool_size=1, max_overflow=0)
-    try:
+    with _engine(database_url) as engine:
         report = import_and_account(engine, user, format, history, timezone=timezone)
-    finally:
-        engine.dispose()
     if not report.sessions_saved and not report.sessions_already_there:
         raise OperatorError(f"{file}: nothing of it could be stored; the reasons are above")
 
 
+@contextmanager
+def _engine(database_url: str) -> Iterator[Engine]:
+    """Yield an engine of one connection: the sessions are saved one after the other."""
+    try:
+        url = parse_database_url(database_url)
+    except ValueError as error:
+        raise OperatorError(str(error)) from error
+    engine = create_engine(url, pool_size=1, max_overflow=0)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
     """Read the whole `file`; raises OperatorError where `format` is unknown or the file is not of it."""
+    if format == WODUP:
+        raise OperatorError("a WodUp batch is no history: import it with stats-refresh import --format wodup")
     if format not in _READERS:
-        raise OperatorError(f'unknown format "{format}": pass --format {" or ".join(_READERS)}')
+        raise OperatorError(f'unknown format "{format}": pass --format {" or ".join([*_READERS, WODUP])}')
     return _READERS[format](file, unit)
 
 
@@ -70,7 +87,6 @@ def import_and_account(
     console: Console | None = None,
 ) -> ImportReport:
     """Save `history` behind a progress bar and print the account of its rows. Raises as `import_history`."""
-    # What a file calls an exercise is text, never markup.
     console = console or Console(markup=False, emoji=False, highlight=False)
     with _progress_bar(console) as bar:
         task = bar.add_task(f"importing {provider}", total=len(history.sessions))
@@ -82,9 +98,15 @@ def import_and_account(
             lambda done, total: bar.update(task, completed=done, total=total),
             timezone=timezone,
         )
-    for line in account_lines(report):
-        console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    _print(account_lines(report), console)
     return report
+
+
+def _print(lines: Iterable[str], console: Console | None = None) -> None:
+    # What a file calls an exercise is text, never markup.
+    console = console or Console(markup=False, emoji=False, highlight=False)
+    for line in lines:
+        console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def account_lines(report: ImportReport) -> list[str]:

@@ -33,7 +33,7 @@ from tasks.config import Config
 ROOT = Path(__file__).resolve().parent.parent
 WORKER_ROLE = "stats_refresh_worker"
 FLOWER_USER = "operator"
-SERVICE_NAMES = ("postgres", "valkey", "pipeline", "compute", "beat", "flower")
+SERVICE_NAMES = ("postgres", "valkey", "pipeline", "compute", "maintenance", "beat", "flower")
 
 _TASK_TIMEOUT = 130
 """Seconds that a running task may take to finish at a stop: a little more than Celery's hard limit for it."""
@@ -114,7 +114,14 @@ class _Plan:
             *servers,
             Step("migrating the database", self._migrate),
             # Together, because each takes seconds to load; a beat's early messages wait.
-            (self._worker("pipeline"), self._worker("compute"), self._beat(), self._flower()),
+            (
+                self._worker("pipeline"),
+                self._worker("compute"),
+                # One process: pages of a backlog take turns, and leave the machine to the pipeline.
+                self._worker("maintenance", processes=1),
+                self._beat(),
+                self._flower(),
+            ),
         ]
 
     def _migrate(self) -> None:
@@ -124,15 +131,14 @@ class _Plan:
         if self._postgres is not None:
             create_worker_role(self.urls.admin_url)
 
-    def _worker(self, queue: str) -> Service:
-        options = ("worker", "-n", f"{queue}@%h", "-Q", queue, "-c", "2")
+    def _worker(self, queue: str, *, processes: int = 2) -> Service:
+        options = ("worker", "-n", f"{queue}@%h", "-Q", queue, "-c", str(processes))
         return self._celery(
             queue, *options, ready=re.compile(rf"{queue}@\S+ ready\."), stop_timeout=_TASK_TIMEOUT
         )
 
     def _beat(self) -> Service:
-        options = ("beat", "-S", "redbeat.RedBeatScheduler")
-        return self._celery("beat", *options, ready=re.compile(r"beat: Starting"))
+        return self._celery("beat", "beat", ready=re.compile(r"beat: Starting"))
 
     def _celery(self, name: str, *options: str, ready: re.Pattern[str], stop_timeout: float = 30) -> Service:
         # The level at which Celery says that it is ready.

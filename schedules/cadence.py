@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
-from celery.schedules import ParseException, crontab, schedule
+from celery.schedules import BaseSchedule, ParseException, crontab, schedule
 
 from ops.errors import OperatorError
 
-Cadence = schedule | crontab
+Cadence: TypeAlias = BaseSchedule
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _LONGEST_SECONDS = 31 * 24 * 3600

@@ -29,10 +29,11 @@ def count_missed(pipe: Pipeline, entry: str, slots: int) -> None:
 
 def counts(redis: Redis) -> Mapping[Reason, Mapping[str, int]]:
     """Return the counts by reason and entry since Redis last lost its data."""
-    return {reason: _numbers(redis.hgetall(_key(reason))) for reason in REASONS}
+    return {reason: _by_entry(redis, reason) for reason in REASONS}
 
 
-def _numbers(found: Any) -> dict[str, int]:
+def _by_entry(redis: Redis, reason: Reason) -> dict[str, int]:
+    found: Any = redis.hgetall(_key(reason))
     return {_text(name): int(number) for name, number in found.items()}
 
 

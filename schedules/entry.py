@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Self
+from datetime import datetime, timedelta
+from typing import Any, Self, cast
 
 from celery import Celery
-from celery.schedules import schedule, schedstate
+from celery.schedules import schedstate, schedule
 from redbeat.decoder import RedBeatJSONEncoder
 from redbeat.schedulers import RedBeatSchedulerEntry, ensure_conf, get_redis
 from redis import WatchError
@@ -30,6 +30,18 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
         ensure_conf(app)
         entry: Self = cls.from_key(cls.generate_key(app, name), app=app)
         return entry
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When the entry is due next, now where it is overdue; None where it never is again.
+
+        RedBeat counts the wait from the last run, which is right only at the moment of that run.
+        """
+        now: datetime = self._default_now()
+        if self.last_run_at is None:
+            return now
+        wait: timedelta | None = self.schedule.remaining_estimate(self.last_run_at)
+        return None if wait is None else now + max(wait, timedelta(0))
 
     def _slot(self) -> tuple[datetime, float, int] | None:
         """Return the newest grid point, the seconds to the next one, and how many were missed between.
@@ -101,7 +113,7 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
                     pipe.execute()
                 except WatchError:
                     continue
-                return current
+                return cast(Self, current)
 
     def _write_due_time(self, pipe: Pipeline) -> None:
         pipe.zadd(self.app.redbeat_conf.schedule_key, {self.key: self.score})

@@ -32,9 +32,7 @@ def install_missing(app: Celery) -> list[str]:
     return [entry.name for entry, stored, score in states if _put_right(app, redis, entry, stored, score)]
 
 
-def _put_right(
-    app: Celery, redis: Redis, entry: Entry, stored: dict[str, str], score: float | None
-) -> bool:
+def _put_right(app: Celery, redis: Redis, entry: Entry, stored: dict[str, str], score: float | None) -> bool:
     kept = _read(app, entry, stored)
     if kept is None:
         _create(app, redis, entry, broken="definition" in stored)
@@ -52,7 +50,8 @@ def _read(app: Celery, entry: Entry, stored: dict[str, str]) -> FixedRateEntry |
         meta: dict[str, Any] = FixedRateEntry.decode_meta(stored.get("meta"))
         kept = FixedRateEntry(app=app, **{**definition, **meta})
         kept.last_run_at = meta["last_run_at"]
-        return kept if kept.name == entry.name and kept.score else None
+        _ = kept.score  # what RedBeat will ask next
+        return kept if kept.name == entry.name else None
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
 

@@ -32,14 +32,16 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         if installed:
             logger.info("beat: installed %s", ", ".join(installed))
 
-    def tick(self, **kwargs: Any) -> float:
+    def tick(self, **kwargs: object) -> float:
         self._hold_lock()
         if time.monotonic() - self._reconciled_at > RECONCILE_SECONDS:
             self._reconcile()
         delay: float = super().tick(**kwargs)
         return delay
 
-    def apply_async(self, entry: FixedRateEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:
+    def apply_async(
+        self, entry: FixedRateEntry, producer: object = None, advance: bool = True, **kwargs: object
+    ) -> object:
         fired = self.reserve(entry) if advance else entry
         # On a copy: what is stored stays as the operator wrote it.
         named = FixedRateEntry(**dict(fired, options=_with_header(fired)))

@@ -22,6 +22,7 @@ def create_roles(connection: Connection) -> None:
     database = connection.scalar(text("select pg_catalog.quote_ident(pg_catalog.current_database())"))
     connection.execute(text(f"grant create on database {database} to {OWNER}"))
     connection.execute(text(f"grant create, usage on schema public to {OWNER}"))
+    connection.execute(text(f"grant usage on schema public to {', '.join(API_ROLES)}"))
     if connection.scalar(text("select pg_catalog.to_regnamespace('auth') is not null")):
         connection.execute(text(f"grant usage on schema auth to {OWNER}"))
 

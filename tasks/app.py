@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from celery import Celery
 from celery.signals import beat_init, celeryd_init, worker_process_init
-from redis.backoff import ExponentialBackoff
-from redis.retry import Retry
 
 from ops.embedded.process import die_with_parent
-from schedules.install import install_missing
+from schedules.settings import redbeat_settings
 from tasks.broker import broker_url
 from tasks.config import config
+from tasks.listener import ListenerStep
 from tasks.readiness import refuse_other_language
 
-app = Celery("stats_refresh", include=["tasks.pipeline"])
+app = Celery("stats_refresh", include=["tasks.pipeline", "tasks.maintenance"])
 
 # An unset URL must not become Celery's default, a RabbitMQ that may well run on this machine.
 _redis_url = config().redis_url or "memory://"
@@ -43,22 +42,21 @@ app.conf.update(
         # A queue of its own: a minute of compute must not hold up claim and publish.
         "stats.compute": {"queue": "compute"},
         "stats.publish": {"queue": "pipeline"},
+        # And one for pages, so that a backlog of them never delays a save.
+        **{
+            f"stats.{page}": {"queue": "maintenance"}
+            for page in ("purge_history", "rollover", "repair", "catalog")
+        },
     },
     # Above every statement budget, below the lease: budget 60 s < soft 90 s < hard 120 s < lease 300 s.
     task_soft_time_limit=90,
     task_time_limit=120,
-    enable_utc=True,
-    timezone="UTC",
-    # What stands here would overwrite an operator's edits at every start of beat; schedules/install.py adds what is
-    # missing instead.
-    beat_schedule={},
-    beat_max_loop_interval=1,
-    redbeat_redis_url=_redis_url,
-    redbeat_key_prefix="stats-refresh:beat:",
-    # Longer than an outage of Redis that beat should sit out, short enough for a second beat to take over soon.
-    redbeat_lock_timeout=15,
-    redbeat_redis_options={"retry": Retry(ExponentialBackoff(cap=1, base=0.1), retries=60)},
+    beat_scheduler="schedules.scheduler:StatsScheduler",
+    **redbeat_settings(_redis_url, patient=True),
 )
+
+# A save is heard at once, in the worker that claims.
+app.steps["worker"].add(ListenerStep)
 
 
 @celeryd_init.connect
@@ -76,11 +74,6 @@ def _require_servers(**_: object) -> None:
 @celeryd_init.connect
 def _require_english(**_: object) -> None:
     refuse_other_language()
-
-
-@beat_init.connect
-def _install_entries(**_: object) -> None:
-    install_missing(app)
 
 
 @worker_process_init.connect

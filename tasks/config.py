@@ -26,6 +26,8 @@ class Config(BaseSettings):
 
     database_url: str | None = None
     """Postgres that holds the truth. Without it ``up``, ``demo`` and the tests start an embedded one."""
+    listen_database_url: str | None = None
+    """Postgres for the listener's own connection, where `database_url` leads through a pooler that can't LISTEN."""
     redis_url: str | None = None
     """Redis or Valkey for messages and beat entries. Without it an embedded one is started."""
     data_dir: Path | None = None
@@ -40,7 +42,7 @@ class Config(BaseSettings):
     flower_password: str | None = None
     """Flower's password for the user ``operator``; ``up`` makes one up and prints it where none is set."""
 
-    @field_validator("database_url")
+    @field_validator("database_url", "listen_database_url")
     @classmethod
     def _postgres_only(cls, value: str | None) -> str | None:
         return None if value is None else database_url(value).render_as_string(hide_password=False)

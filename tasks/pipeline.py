@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from celery import Task
 from sqlalchemy import text
 
 from tasks.app import app
 from tasks.config import config
-from tasks.database import engine
-from tasks.transaction import Answer, Stage, run_stage
+from tasks.execution import StageFailed, execute
+from tasks.transaction import Answer, Stage
 from tasks.wake import follow_ups, send
 
 CLAIM = text("select public.stats_projection_claim_v1(:lock_owner)")
@@ -21,44 +19,33 @@ COMPUTE = text(
 PUBLISH = text("select public.stats_projection_publish_v1(cast(:run_id as uuid), cast(:lease_token as uuid))")
 
 
-class StageFailed(Exception):
-    """A stage recorded a failed attempt. The record is committed; this makes the task end in FAILURE."""
-
-
 @app.task(name="stats.claim", bind=True, throws=(StageFailed,))
 def claim(self: Task) -> Answer:
     """Give the account that is due first to a run."""
-    return _run("claim", lock_owner=f"{self.request.hostname}:{self.request.id}")
+    return _run(self, "claim", lock_owner=f"{self.request.hostname}:{self.request.id}")
 
 
-@app.task(name="stats.compute", throws=(StageFailed,))
+@app.task(name="stats.compute", bind=True, throws=(StageFailed,))
 def compute(
-    run_id: str | None = None, lease_token: str | None = None, expected_offset: int | None = None
+    self: Task, run_id: str | None = None, lease_token: str | None = None, expected_offset: int | None = None
 ) -> Answer:
     """Compute the given run, or the oldest one that nobody holds."""
-    return _run("compute", run_id=run_id, lease_token=lease_token, expected_offset=expected_offset)
+    return _run(self, "compute", run_id=run_id, lease_token=lease_token, expected_offset=expected_offset)
 
 
-@app.task(name="stats.publish", throws=(StageFailed,))
-def publish(run_id: str | None = None, lease_token: str | None = None) -> Answer:
+@app.task(name="stats.publish", bind=True, throws=(StageFailed,))
+def publish(self: Task, run_id: str | None = None, lease_token: str | None = None) -> Answer:
     """Publish the given run, or the oldest computed one that nobody holds."""
-    return _run("publish", run_id=run_id, lease_token=lease_token)
+    return _run(self, "publish", run_id=run_id, lease_token=lease_token)
 
 
 _STATEMENTS = {"claim": CLAIM, "compute": COMPUTE, "publish": PUBLISH}
 
 
-def _run(stage: Stage, **arguments: object) -> Answer:
+def _run(task: Task, stage: Stage, **arguments: object) -> Answer:
     """Run the stage and return what Flower should show of it: response, account, milliseconds."""
-    started = time.perf_counter()
-    answer = run_stage(engine(), stage, _STATEMENTS[stage], arguments, lambda done: _wake(stage, done))
-    ms = round((time.perf_counter() - started) * 1000, 1)
-    if answer["response"] == "failed":
-        raise StageFailed(
-            f"{stage} of account {answer['user_id']} failed at attempt {answer['attempts']}"
-            f" with {answer['sqlstate']}: {answer['error']}"
-        )
-    return {"response": answer["response"], "user": answer.get("user_id"), "ms": ms}
+    answer = execute(task, stage, _STATEMENTS[stage], arguments, lambda done: _wake(stage, done))
+    return {"response": answer["response"], "user": answer.get("user_id"), "ms": answer["ms"]}
 
 
 def _wake(stage: Stage, answer: Answer) -> None:

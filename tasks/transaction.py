@@ -7,6 +7,7 @@ through the same frame as the workers.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +15,16 @@ from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Connection, Engine, TextClause, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from tasks import beats
+from tasks.beats import BeatRun
+
+logger = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
 """What a stage's SQL function returns: `response` and its details."""
-Stage = Literal["claim", "compute", "publish"]
+Stage = Literal["claim", "compute", "publish", "maintenance"]
 
 
 @dataclass(frozen=True)
@@ -62,14 +69,46 @@ def run_stage(
     statement: TextClause,
     arguments: Mapping[str, object],
     after_commit: Callable[[Answer], None],
+    beat: BeatRun | None = None,
 ) -> Answer:
     """Run one stage: arm its budget, call its SQL function, commit, and only then call `after_commit`.
 
+    A run that a `beat` fired steps aside while its entry is still at work, and adds its row of history.
     The function records its own failures, so a failed attempt commits too. What raises from here committed
-    nothing: a lost connection, or a person's cancel.
+    nothing of the stage: a lost connection, or a person's cancel.
     """
-    with transaction(engine, service()) as connection:
-        connection.execute(_ARM_BUDGET, {"stage": stage})
-        answer: Answer = connection.execute(statement, arguments).scalar_one()
+    try:
+        with transaction(engine, service()) as connection:
+            connection.execute(_ARM_BUDGET, {"stage": stage})
+            answer = _answer(connection, statement, arguments, beat)
+            if beat is not None:
+                beats.record(connection, beat, answer)
+    except Exception as error:
+        if beat is not None:
+            _record_rolled_back(engine, beat, error)
+        raise
     after_commit(answer)
     return answer
+
+
+def _answer(
+    connection: Connection, statement: TextClause, arguments: Mapping[str, object], beat: BeatRun | None
+) -> Answer:
+    if beat is not None and not beats.try_lock(connection, beat):
+        return dict(beats.OVERLAP)
+    answer: Answer = connection.execute(statement, arguments).scalar_one()
+    return answer
+
+
+def _record_rolled_back(engine: Engine, beat: BeatRun, error: Exception) -> None:
+    try:
+        with transaction(engine, service()) as connection:
+            beats.record_rolled_back(connection, beat, error)
+    except SQLAlchemyError as problem:
+        logger.warning(
+            "no history row for %s, which failed with %s: %s",
+            beat.entry,
+            error,
+            problem,
+            extra={"action": "history", "entry": beat.entry, "task_id": beat.task_id},
+        )

@@ -297,7 +297,7 @@ def _told_clearly(saving: _Saving, total: int) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         raise OperatorError(f"interrupted; {_how_far(saving, total)}", exit_code=130) from stop
     except DBAPIError as error:
-        raise OperatorError(f"{_what_stopped(error)}; {_how_far(saving, total)}") from error
+        raise OperatorError(f"{what_stopped(error)}; {_how_far(saving, total)}") from error
 
 
 def _how_far(saving: _Saving, total: int) -> str:
@@ -307,7 +307,8 @@ def _how_far(saving: _Saving, total: int) -> str:
     )
 
 
-def _what_stopped(error: DBAPIError) -> str:
+def what_stopped(error: DBAPIError) -> str:
+    """Return what is wrong with the import as a whole, and what to do about it."""
     code, message = _code_and_message(error)
     if code in _NOT_MIGRATED:
         return f"the database is not ready for this release ({message}): run stats-refresh migrate"
@@ -316,10 +317,18 @@ def _what_stopped(error: DBAPIError) -> str:
     return f"the database stopped the import ({code}: {message})"
 
 
-def _refusal(error: DBAPIError) -> str:
-    """Return why the database refuses what it was given; raises `error` where it is about something else."""
+def refusal(error: DBAPIError) -> str | None:
+    """Return why the database refuses what it was given; None where the error is about something else."""
     code, message = _code_and_message(error)
     if code is None or not (code.startswith(_DATA_EXCEPTIONS) or code == _CHECK_VIOLATION):
+        return None
+    return message
+
+
+def _refusal(error: DBAPIError) -> str:
+    """Return why the database refuses what it was given; raises `error` where it is about something else."""
+    message = refusal(error)
+    if message is None:
         raise error
     return message
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from batches.scene import Account, claim, claim_run, drain, outputs, publish, set_settings
+from batches.scene import Account, Run, claim_run, drain, outputs, publish, set_settings
+from sqlalchemy import text
 
 from tasks.transaction import service, transaction
 
@@ -143,8 +144,6 @@ def test_a_second_call_in_one_transaction_advances_nothing(database):
     run = claim_run(database)
     call = "select public.stats_projection_compute_v1(cast(:run as uuid), cast(:token as uuid))"
     with transaction(database.engine, service()) as connection:
-        from sqlalchemy import text
-
         lease = {"run": run.id, "token": run.token}
         first = connection.scalar(text(call), lease)
         second = connection.scalar(text(call), lease)
@@ -177,15 +176,17 @@ def test_a_doubled_or_delayed_message_of_the_chain_changes_nothing(database):
     account.assert_converged()
 
 
-def test_a_message_of_a_chain_that_began_anew_is_told_that_its_lease_is_lost(database):
-    set_settings(database, batch_size=2, max_attempts=1)
+def test_a_message_for_a_run_that_ended_changes_nothing(database):
+    set_settings(database, batch_size=2)
     account = Account(database, 5)
     old = claim_run(database)
     old.steps(2)
     account.edit(account.exercise_ids[0], "2026-03-01", 150)
     assert old.step(2)["response"] == "invalidated"
     new = claim_run(database)
+    new.steps(2)
+    before = new.batch
     assert old.step(2)["response"] == "idle"
-    assert Account.is_fresh(account) is False
-    assert new.token != old.token
-    assert claim(database)["response"] != "claimed"
+    assert Run(database, {**new.claimed, "lease_token": old.token}).step(2)["response"] == "lease_lost"
+    assert new.batch == before
+    drain(database)

@@ -9,13 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from reckoning.compare import assert_account_equals_reckoning
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-
-from ops.embedded.process import wait_until
-from reckoning.compare import assert_account_equals_reckoning
+from support import races
 from support.app import AppAccount, Json, Stages
 from support.races import DEADLINE, Session
+
+from ops.embedded.process import wait_until
+from tasks.transaction import Identity
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -62,7 +64,9 @@ def start_publish(session: Session, run: Json | None = None) -> Future[Json]:
 
 def start_save(session: Session, account: AppAccount, payload: Json) -> Future[Json]:
     """Begin a save of `payload`; make it before, its exercises are calls of their own."""
-    return session.start("select public.save_session_v5(cast(:payload as jsonb))", payload=json.dumps(payload))
+    return session.start(
+        "select public.save_session_v5(cast(:payload as jsonb))", payload=json.dumps(payload)
+    )
 
 
 def start_delete(session: Session, account: AppAccount, session_id: str) -> Future[Json]:
@@ -107,14 +111,37 @@ def raised(error: DBAPIError) -> Json:
 
 
 @contextmanager
+def session(database: Database, name: str, identity: Identity | None = None) -> Iterator[Session]:
+    """Yield an open transaction as `identity` (default: service); rolled back at the end unless committed."""
+    with races.session(database, name, identity) as made, _ending(database, made):
+        yield made
+
+
+@contextmanager
 def admin_session(database: Database, name: str = "admin") -> Iterator[Session]:
     """Yield an open transaction of the superuser, as a repair script has; rolled back at the end."""
-    with ThreadPoolExecutor(1, thread_name_prefix=name) as thread, database.admin_engine.connect() as connection:
-        made = Session(name, connection.scalar(text("select pg_catalog.pg_backend_pid()")), connection, thread)
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix=name) as thread,
+        database.admin_engine.connect() as connection,
+    ):
+        made = Session(
+            name, connection.scalar(text("select pg_catalog.pg_backend_pid()")), connection, thread
+        )
         try:
-            yield made
+            with _ending(database, made):
+                yield made
         finally:
             thread.submit(connection.rollback).result(DEADLINE)
+
+
+@contextmanager
+def _ending(database: Database, session: Session) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        # A failed scenario may leave it waiting for a session that only ends after it.
+        database.admin("select pg_catalog.pg_cancel_backend(:pid)", pid=session.pid)
+        raise
 
 
 def wait_until_blocked_or_done(database: Database, session: Session, future: Future[Any]) -> None:
@@ -182,7 +209,8 @@ def expire_lease(database: Database, run: Json) -> None:
     """Let the run's lease have run out a second ago."""
     with database.admin_engine.begin() as connection:
         connection.execute(
-            text("select set_config('lift_guild.stats_lease_token', :token, true)"), {"token": run["lease_token"]}
+            text("select set_config('lift_guild.stats_lease_token', :token, true)"),
+            {"token": run["lease_token"]},
         )
         connection.execute(
             text(
@@ -215,7 +243,8 @@ def runs_in_flight(database: Database) -> list[uuid.UUID]:
 def picture(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list[str]]:
     """Return every row of `tables`: two equal pictures mean that nothing changed."""
     return {
-        table: [row for (row,) in database.admin(f"select t::text from {table} t order by 1")] for table in tables
+        table: [row for (row,) in database.admin(f"select t::text from {table} t order by 1")]
+        for table in tables
     }
 
 

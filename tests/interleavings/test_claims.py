@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
 from support.app import AppAccount
-from support.races import DEADLINE, session
+from support.races import DEADLINE
 
+from .scene import OUTPUT as COMPUTE
 from .scene import (
     admin_session,
     assert_converges,
@@ -20,12 +20,12 @@ from .scene import (
     outcome,
     run_row,
     runs_in_flight,
+    session,
     start_claim,
     undo_on_insert,
     wait_until_blocked_or_done,
     wait_until_waiting,
 )
-from .scene import OUTPUT as COMPUTE
 
 # ---------------------------------------------------------------- the cap
 
@@ -83,7 +83,12 @@ def test_the_last_slot_is_taken_and_no_more(database, stages):
     change_settings(database, active_lease_cap=2)
     for _ in range(3):
         AppAccount(database).save()
-    assert [stages.claim()["response"] for _ in range(4)] == ["claimed", "claimed", "at_capacity", "at_capacity"]
+    assert [stages.claim()["response"] for _ in range(4)] == [
+        "claimed",
+        "claimed",
+        "at_capacity",
+        "at_capacity",
+    ]
     computed = stages.compute()
     assert stages.claim()["response"] == "at_capacity", "a computed run keeps its slot"
     stages.publish(computed)
@@ -157,7 +162,9 @@ def test_a_backing_off_account_waits_with_everything_it_has(database, app_accoun
     undo_on_insert(database, COMPUTE)
 
     assert [waits for (waits,) in app_account.jobs("retry_not_before > clock_timestamp()")] == [True, None]
-    assert stages.claim() == {"response": "idle"}, "the newer row may not go before the older one's retry time"
+    assert stages.claim() == {"response": "idle"}, (
+        "the newer row may not go before the older one's retry time"
+    )
     other = AppAccount(database)
     other.save()
     assert stages.claim()["user_id"] == str(other.user_id), "the next account does not wait with it"

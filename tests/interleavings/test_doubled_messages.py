@@ -5,9 +5,8 @@ from __future__ import annotations
 import uuid
 
 import pytest
-
 from support.app import AppAccount
-from support.races import DEADLINE, session, wait_until_blocked
+from support.races import DEADLINE, wait_until_blocked
 
 from .scene import (
     HEADERS,
@@ -18,6 +17,7 @@ from .scene import (
     outcome,
     picture,
     run_row,
+    session,
     start_compute,
     start_publish,
     wait_until_blocked_or_done,
@@ -72,7 +72,11 @@ def test_a_beat_takes_the_next_run_while_the_first_is_held(database, stages):
     for account in (AppAccount(database), AppAccount(database)):
         account.save()
     first_run, second_run = stages.claim(), stages.claim()
-    with gate(database, OUTPUT) as keeper, session(database, "first") as first, session(database, "second") as second:
+    with (
+        gate(database, OUTPUT) as keeper,
+        session(database, "first") as first,
+        session(database, "second") as second,
+    ):
         computing = start_compute(first)
         wait_until_blocked(database, first, by=keeper)
         other = start_compute(second)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
 from support.app import AppAccount
-from support.races import DEADLINE, session
+from support.races import DEADLINE
+
 from tasks.transaction import account as account_identity
 
+from .scene import OUTPUT as COMPUTE
 from .scene import (
     admin_session,
     assert_converges,
@@ -16,13 +17,13 @@ from .scene import (
     on_insert,
     outcome,
     run_row,
+    session,
     start_claim,
     start_enqueue,
     start_save,
     undo_on_insert,
     wait_until_blocked_or_done,
 )
-from .scene import OUTPUT as COMPUTE
 
 
 def leave_failed_4_and_pending_6(database, account, stages):
@@ -100,7 +101,11 @@ def test_an_uncommitted_newest_generation_stays_for_its_own_run(database, app_ac
             run = claim_that_waits_for_nobody(database)
             assert run["target_version"] == 6
             enqueuer.commit()
-    assert app_account.jobs("requested_version", "status") == [(4, "processing"), (6, "processing"), (7, "pending")]
+    assert app_account.jobs("requested_version", "status") == [
+        (4, "processing"),
+        (6, "processing"),
+        (7, "pending"),
+    ]
     stages.compute(run)
     assert stages.publish(run)["generation"] == 6
     assert app_account.state() == (7, 6)
@@ -112,7 +117,9 @@ def test_an_uncommitted_newest_generation_that_rolls_back_leaves_nothing(databas
     payload = app_account.payload(session_date="2026-07-01")
     with session(database, "enqueuer", account_identity(app_account.user_id)) as enqueuer:
         start_save(enqueuer, app_account, payload).result(DEADLINE)
-        assert claim_that_waits_for_nobody(database)["response"] == "idle", "it merged into 6 and holds its row"
+        assert claim_that_waits_for_nobody(database)["response"] == "idle", (
+            "it merged into 6 and holds its row"
+        )
         enqueuer.rollback()
     assert app_account.state() == (6, 0)
     assert_converges(stages, app_account)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.races import DEADLINE, wait_until_blocked
 
-from support.races import DEADLINE, session, wait_until_blocked
 from tasks.transaction import account as account_identity
 
 from .scene import (
@@ -18,6 +18,7 @@ from .scene import (
     outcome,
     picture,
     run_row,
+    session,
     start_compute,
     start_delete,
     start_enqueue,
@@ -191,12 +192,13 @@ def test_an_enqueue_followed_by_a_save_in_one_transaction_never_deadlocks_with_a
         saved = start_save(writer, app_account, payload)
         wait_until_blocked_or_done(database, writer, saved)
         keeper.rollback()
-        answers = outcome(publishing), outcome(enqueued), outcome(saved)
+        published = outcome(publishing)
         publisher.commit()
+        requested, receipt = outcome(enqueued), outcome(saved)
         writer.commit()
-    assert answers[0].get("response") == "published"
-    assert answers[1] == 2
-    assert answers[2].get("statsRequestedVersion") == 3
+    assert published.get("response") == "published"
+    assert requested == 2
+    assert receipt.get("statsRequestedVersion") == 3
     assert_converges(stages, app_account)
 
 
@@ -207,7 +209,9 @@ def test_a_session_deleted_past_the_write_lock_still_rejects_the_publication(dat
     run = stages.claim()
     stages.compute(run)
     with admin_session(database, "repair") as repair, session(database, "publisher") as publisher:
-        repair.run("delete from public.workout_sessions where id = cast(:id as uuid)", id=doomed["session_id"])
+        repair.run(
+            "delete from public.workout_sessions where id = cast(:id as uuid)", id=doomed["session_id"]
+        )
         publishing = start_publish(publisher, run)
         wait_until_blocked(database, publisher, by=repair)
         repair.commit()

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 import pytest
 from importers.conftest import real_file
 from reckoning.compare import assert_account_equals_reckoning
+from support.published import Seen, published_rows
 
 __all__ = ["real_file"]
 
 Settle = Callable[[UUID], None]
-
-READ_MODELS = {
-    "public.user_exercise_daily_rollups": ("exercise_id", "day"),
-    "public.user_exercise_records": ("exercise_id", "kind", "day"),
-    "public.user_exercise_rep_maxes": ("exercise_id", "reps"),
-    "stats_private.rep_max_steps": ("exercise_id", "reps", "day"),
-    "public.user_pr_exercise_summary_snapshots": ("as_of_date", "exercise_id"),
-    "public.user_training_period_stats": ("grain", "period_start"),
-    "public.user_calendar_day_summaries": ("day",),
-}
-"""Every table that a publication writes rows of an account to, with its key."""
 
 
 @pytest.fixture
@@ -42,15 +33,7 @@ def settle(database, stages) -> Settle:
 def published(database) -> Callable[[UUID], dict[str, list[tuple]]]:
     """Every published row of an account, by table."""
 
-    def published(user_id: UUID) -> dict[str, list[tuple]]:
-        return {
-            table: database.admin(
-                f"select * from {table} where user_id = :user order by {', '.join(key)}", user=user_id
-            )
-            for table, key in READ_MODELS.items()
-        }
-
-    return published
+    return partial(published_rows, database)
 
 
 @pytest.fixture
@@ -64,3 +47,15 @@ def rebuild(database, stages) -> Callable[[UUID], None]:
         assert [run["response"] for run in stages.drain()] == ["published"]
 
     return rebuild
+
+
+@pytest.fixture
+def seen(database, app_account) -> Seen:
+    """The published rows of the test's account."""
+    return Seen(database, app_account.user_id)
+
+
+@pytest.fixture
+def settled(app_account, settle) -> Callable[[], None]:
+    """Settle the test's account."""
+    return lambda: settle(app_account.user_id)

@@ -73,4 +73,6 @@ def _stored(database, account, session_id: str, factor: int = 1) -> dict:
         session=session_id,
         factor=factor,
     )
-    return account.payload(*blocks, session_id=session_id, session_date=day, title=title, started_at=started_at)
+    return account.payload(
+        *blocks, session_id=session_id, session_date=day, title=title, started_at=started_at
+    )

@@ -52,8 +52,17 @@ def calendar_days(account: Account, policy: Policy) -> CalendarDays:
     sessions_of = _grouped(account.sessions, lambda session: session.session_date)
     for (grain, day), row in training_periods(account, policy).items():
         if grain == "day":
-            columns = ("sessions", "exercises", "working_sets", "volume_kg", "duration_seconds", "record_count")
-            found[(day,)] = {"titles": _titles(sessions_of[day])} | {column: row[column] for column in columns}
+            columns = (
+                "sessions",
+                "exercises",
+                "working_sets",
+                "volume_kg",
+                "duration_seconds",
+                "record_count",
+            )
+            found[(day,)] = {"titles": _titles(sessions_of[day])} | {
+                column: row[column] for column in columns
+            }
     return found
 
 

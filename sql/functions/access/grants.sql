@@ -8,8 +8,6 @@ revoke all on all functions in schema stats_private from public;
 revoke all on all tables in schema stats_private from public;
 revoke all on schema stats_private from public;
 
-grant usage on schema public to anon, authenticated, service_role;
-
 revoke all on function public.save_session_v5(jsonb) from public;
 revoke all on function public.delete_session_v5(uuid, uuid, uuid) from public;
 revoke all on function public.upsert_exercise_v1(text, text, uuid, text, boolean) from public;
@@ -23,6 +21,7 @@ revoke all on function public.update_completed_session_v4(jsonb) from public;
 revoke all on function public.update_completed_session_v4(uuid, jsonb) from public;
 revoke all on function public.delete_completed_session_v4(jsonb) from public;
 revoke all on function public.delete_completed_session_v4(uuid) from public;
+revoke all on function public.delete_completed_session_v4(text) from public;
 revoke all on function public.enqueue_user_exercise_stats_refresh(uuid, date, text [], text) from public;
 revoke all on function public.get_pr_overview(date, uuid) from public;
 revoke all on function public.enqueue_user_exercise_stats_refresh_job(
@@ -46,6 +45,7 @@ grant execute on function public.update_completed_session_v4(jsonb) to authentic
 grant execute on function public.update_completed_session_v4(uuid, jsonb) to authenticated;
 grant execute on function public.delete_completed_session_v4(jsonb) to authenticated;
 grant execute on function public.delete_completed_session_v4(uuid) to authenticated;
+grant execute on function public.delete_completed_session_v4(text) to authenticated;
 grant execute on function public.enqueue_user_exercise_stats_refresh(uuid, date, text [], text)
 to authenticated, service_role;
 grant execute on function public.get_pr_overview(date, uuid) to authenticated, service_role;
@@ -80,6 +80,9 @@ grant execute on function public.update_stats_projection_policy_v1(text, integer
 to authenticated, service_role;
 grant execute on function public.validate_user_exercise_stats_integrity(uuid) to authenticated, service_role;
 grant execute on function public.refresh_user_exercise_stats_from(uuid, date, text []) to service_role;
+
+revoke all on function public.import_wodup_batch_to_canonical(jsonb) from public;
+grant execute on function public.import_wodup_batch_to_canonical(jsonb) to authenticated, service_role;
 
 revoke all on function public.stats_try_beat_lock_v1(text) from public;
 revoke all on function public.record_stats_cron_run_v1(

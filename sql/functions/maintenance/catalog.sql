@@ -1,7 +1,8 @@
 -- Catalog and policy walks: when a number's definition changes, every account that it touches gets a new generation.
--- Promises: the change notes itself in its own transaction, so none is lost to a late commit or a pruned log. A walk
---   moves the pending ids to walking and goes through the accounts that use them by a persistent cursor; a change
---   during a walk leaves one follow-up walk.
+-- Promises: the change notes itself in its own transaction, so none is lost to a late commit or a pruned log, whoever
+--   made it. A walk moves the pending ids to walking and goes through the accounts that use them by a persistent
+--   cursor; a change during a walk leaves one follow-up walk. A change by upsert_exercise_v1 of an account's own
+--   exercise asks for the generation itself and leaves no walk.
 -- Locks: scope row
 -- Writes: exercise_catalog_changes, stats_catalog_scopes, pr_overview_projection_control
 
@@ -29,7 +30,9 @@ as $$
 begin
     insert into public.exercise_catalog_changes (exercise_id, scope, change)
     values (new.id, new.owner_user_id, format('tracking %s -> %s', old.tracking, new.tracking));
-    perform stats_private.note_catalog_change(coalesce(new.owner_user_id::text, 'global'), array[new.id]);
+    if current_setting('lift_guild.stats_enqueued_exercise', true) is distinct from new.id then
+        perform stats_private.note_catalog_change(coalesce(new.owner_user_id::text, 'global'), array[new.id]);
+    end if;
     if new.owner_user_id is null then
         update public.pr_overview_projection_control c
         set catalog_epoch = c.catalog_epoch + 1, updated_at = clock_timestamp();

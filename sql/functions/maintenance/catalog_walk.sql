@@ -1,7 +1,7 @@
 -- public.run_stats_catalog_walk_v1(limit) -> {response: walked | idle | paused | failed, scope, requested, has_more}
--- Promises: one page of one walk: at most p_limit (1 to 1000) accounts after the cursor, each asked for a generation
---   of the walked exercises over all history. It stops before an account whose write lock is not to be had; the next
---   page begins there.
+-- Promises: one page of one walk: at most limit (1 to 1000) accounts after the cursor, each asked for a generation
+--   of the walked exercises over all history. It stops before an account whose write lock is not to be had, and
+--   after a quarter of a second; the next page begins there.
 -- Locks: cursor row (skip locked), scope row (skip locked), write (try), state row, job rows (skip locked)
 -- Writes: stats_catalog_scopes, stats_maintenance_cursors, user_stats_refresh_state,
 --   user_exercise_stats_refresh_jobs
@@ -44,8 +44,8 @@ language plpgsql
 as $$
 declare
     v_scope public.stats_catalog_scopes;
+    v_ends_at timestamptz;
     v_user_id uuid;
-    v_seen integer := 0;
     v_requested integer := 0;
 begin
     select s.* into v_scope
@@ -63,9 +63,10 @@ begin
         v_scope.cursor := null;
     end if;
 
-    for v_user_id in
-        select a.user_id from stats_private.accounts_to_walk(v_scope, p_limit) a
+    v_ends_at := stats_private.page_ends_at();
     loop
+        v_user_id := stats_private.next_account_to_walk(v_scope);
+        exit when v_user_id is null or v_requested >= p_limit or clock_timestamp() > v_ends_at;
         exit when not stats_private.try_enqueue_maintenance(
             v_user_id, null,
             case when v_scope.scope = 'policy' then '{}' else v_scope.walking_exercise_ids end,
@@ -75,61 +76,77 @@ begin
         v_requested := v_requested + 1;
     end loop;
     -- Ended only when nobody is left behind the cursor, so not by a busy account.
-    if not exists (select from stats_private.accounts_to_walk(v_scope, 1)) then
+    if v_user_id is null then
         v_scope.walking_exercise_ids := '{}';
     end if;
-    update public.stats_catalog_scopes s
-    set pending_exercise_ids = v_scope.pending_exercise_ids,
-        walking_exercise_ids = v_scope.walking_exercise_ids,
-        walking_token = v_scope.walking_token,
-        cursor = v_scope.cursor,
-        updated_at = clock_timestamp()
-    where s.scope = v_scope.scope;
-    -- An account's own scope has nothing more to remember; the two that last keep their tokens.
-    delete from public.stats_catalog_scopes s
-    where s.scope = v_scope.scope and s.scope not in ('global', 'policy')
-        and s.pending_exercise_ids = '{}' and s.walking_exercise_ids = '{}';
+    perform stats_private.remember_walk(v_scope);
     return jsonb_build_object(
         'response', 'walked', 'scope', v_scope.scope, 'requested', v_requested,
-        'has_more', v_requested > 0 and exists (
+        'has_more', (v_requested > 0 or v_user_id is null) and exists (
             select from public.stats_catalog_scopes s
             where cardinality(s.walking_exercise_ids) > 0 or cardinality(s.pending_exercise_ids) > 0));
 end;
 $$;
 
--- The next accounts behind the walk's cursor: those that use its exercises in sessions or manual records; for the
--- policy, those whose published rows follow an older one.
-create or replace function stats_private.accounts_to_walk(p_scope public.stats_catalog_scopes, p_limit integer)
-returns table (user_id uuid)
-language sql stable
+create or replace function stats_private.remember_walk(p_scope public.stats_catalog_scopes)
+returns void
+language plpgsql
 as $$
-    select a.user_id
-    from (
-        (
-            select distinct p.user_id from public.session_exercise_part p
-            where p_scope.scope <> 'policy' and p.exercise_id = any (p_scope.walking_exercise_ids)
-                and (p_scope.cursor is null or p.user_id > p_scope.cursor)
-            order by p.user_id
-            limit p_limit
-        )
-        union
-        (
-            select distinct m.user_id from public.user_manual_pr_records m
-            where p_scope.scope <> 'policy' and m.exercise_id = any (p_scope.walking_exercise_ids)
-                and (p_scope.cursor is null or m.user_id > p_scope.cursor)
-            order by m.user_id
-            limit p_limit
-        )
-        union
-        (
+begin
+    -- An account's own scope has nothing more to remember; the two that last keep their tokens.
+    if p_scope.scope not in ('global', 'policy')
+        and p_scope.pending_exercise_ids = '{}' and p_scope.walking_exercise_ids = '{}'
+    then
+        delete from public.stats_catalog_scopes s where s.scope = p_scope.scope;
+        return;
+    end if;
+    update public.stats_catalog_scopes s
+    set pending_exercise_ids = p_scope.pending_exercise_ids,
+        walking_exercise_ids = p_scope.walking_exercise_ids,
+        walking_token = p_scope.walking_token,
+        cursor = p_scope.cursor,
+        updated_at = clock_timestamp()
+    where s.scope = p_scope.scope;
+end;
+$$;
+
+-- The next account behind the walk's cursor: one that uses its exercises in sessions or manual records; for the
+-- policy, one whose published rows, or the run that will publish the first ones, may follow an older one. Two index
+-- probes an exercise, however many rows an account has of it.
+create or replace function stats_private.next_account_to_walk(p_scope public.stats_catalog_scopes)
+returns uuid
+language plpgsql stable
+as $$
+declare
+    v_after uuid := coalesce(p_scope.cursor, '00000000-0000-0000-0000-000000000000');
+begin
+    if p_scope.scope = 'policy' then
+        return (
             select s.user_id from public.user_stats_refresh_state s
-            where p_scope.scope = 'policy'
-                and s.applied_policy_version <> (select p.policy_version from public.stats_projection_policy p)
-                and (p_scope.cursor is null or s.user_id > p_scope.cursor)
+            where s.user_id > v_after and s.applied_policy_version is distinct from (
+                select p.policy_version from public.stats_projection_policy p)
             order by s.user_id
-            limit p_limit
-        )
-    ) a
-    order by a.user_id
-    limit p_limit
+            limit 1);
+    end if;
+    return (
+        select a.user_id
+        from unnest(p_scope.walking_exercise_ids) e (id)
+        cross join lateral (
+            (
+                select p.user_id from public.session_exercise_part p
+                where p.exercise_id = e.id and p.user_id > v_after
+                order by p.user_id
+                limit 1
+            )
+            union all
+            (
+                select m.user_id from public.user_manual_pr_records m
+                where m.exercise_id = e.id and m.user_id > v_after
+                order by m.user_id
+                limit 1
+            )
+        ) a
+        order by a.user_id
+        limit 1);
+end;
 $$;

@@ -3,7 +3,7 @@
 -- Locks: cursor row (skip locked)
 -- Writes: stats_maintenance_cursors
 
--- Returns the job's cursor row, locked; null where the stage is paused or another worker has it (see p_refusal).
+-- Returns the job's cursor row, locked; or why there is no page to run: `paused`, or `idle` where another worker has it.
 create or replace function stats_private.begin_page(
     p_job text, out page public.stats_maintenance_cursors, out refusal text
 )
@@ -21,27 +21,28 @@ begin
 end;
 $$;
 
--- The page succeeded: remembers its cursor. A null cursor ends the lap.
-create or replace function stats_private.end_page(p_job text, p_cursor text)
+-- The page succeeded: remembers its cursor. A page without the row's lock never waits for it: who has it writes the
+-- same success.
+create or replace function stats_private.end_page(p_job text, p_cursor text, p_lap_ended boolean default false)
 returns void
 language sql
 as $$
     update public.stats_maintenance_cursors c
     set cursor = p_cursor,
-        laps = c.laps + (p_cursor is null)::integer,
+        laps = c.laps + p_lap_ended::integer,
         lap_started_at = case
-            when p_cursor is null then null
-            else coalesce(c.lap_started_at, clock_timestamp())
+            when p_cursor is not null then coalesce(c.lap_started_at, clock_timestamp())
         end,
         last_success_at = clock_timestamp(),
         attempt_count = 0,
         last_error = null,
         next_retry_at = null,
         updated_at = clock_timestamp()
-    where c.job = p_job
+    where c.job in (select l.job from public.stats_maintenance_cursors l where l.job = p_job for update skip locked)
 $$;
 
--- The page failed: counts it and keeps the cursor, so that the next page begins where this one did.
+-- The page failed: counts it and keeps the cursor, so that the next page begins where this one did. next_retry_at is
+-- when the beat comes round; an operator may call the page before.
 create or replace function stats_private.fail_page(p_job text, p_sqlstate text, p_error text)
 returns jsonb
 language plpgsql
@@ -58,22 +59,12 @@ begin
 end;
 $$;
 
--- Asks for a generation of an account on behalf of maintenance; false where its write lock is not to be had: a page
--- never makes a save wait, and never waits for one.
-create or replace function stats_private.try_enqueue_maintenance(
-    p_user_id uuid, p_from_date date, p_exercise_ids text [], p_event_type text, p_source_ref text,
-    p_window_only boolean
-)
-returns boolean
-language plpgsql
+-- When a page has to stop taking accounts: it keeps the write lock of each to its commit, and a save of the first one
+-- waits until then.
+create or replace function stats_private.page_ends_at()
+returns timestamptz
+language sql volatile
 as $$
-begin
-    if not stats_private.try_write_lock(p_user_id) then
-        return false;
-    end if;
-    perform public.enqueue_user_exercise_stats_refresh_job(
-        p_user_id, p_from_date, p_exercise_ids, p_event_type, p_source_ref, replace(p_event_type, '_', ' '),
-        p_priority => 1, p_window_only => p_window_only);
-    return true;
-end;
+    select clock_timestamp() + least(s.maintenance_budget_ms / 2, 250) * interval '1 millisecond'
+    from public.stats_projection_worker_settings s
 $$;

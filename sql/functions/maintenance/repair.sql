@@ -1,8 +1,10 @@
 -- public.enqueue_stale_user_exercise_stats_refresh_jobs(limit)
 --   -> {response: scanned | idle | paused | failed, checked, found, lap_ended, has_more}
 -- Promises: compares the next accounts behind the cursor with a rebuild and asks for a full one where any read model
---   differs, so damage of every kind is found within one lap. Accounts that are stale already, or become so, are left
---   alone: their own generation mends them. A page ends early when half its budget is used; a full lap is counted.
+--   differs, so damage of every kind is found within one lap over all accounts that have rows. Accounts that are stale
+--   already, or become so, are left alone: their own generation mends them; one that somebody writes to is left for
+--   the next lap. A page ends early when half its budget is used; a full lap is counted. An account that can't be
+--   compared ends the page before it; where it fails the next pages too it is passed, and the answer names it.
 -- Locks: cursor row (skip locked), write (try), state row, job rows (skip locked)
 -- Writes: stats_maintenance_cursors, user_stats_refresh_state, user_exercise_stats_refresh_jobs, private outputs
 create or replace function public.enqueue_stale_user_exercise_stats_refresh_jobs(p_limit integer default 25)
@@ -13,7 +15,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_begun record;
-    v_page jsonb;
+    v_page record;
     v_sqlstate text;
     v_error text;
 begin
@@ -22,9 +24,13 @@ begin
         return jsonb_build_object('response', v_begun.refusal, 'has_more', false);
     end if;
     begin
-        v_page := stats_private.repair_page((v_begun.page).cursor::uuid, least(greatest(p_limit, 1), 1000));
-        perform stats_private.end_page('repair', v_page ->> 'cursor');
-        return v_page - 'cursor' || jsonb_build_object('response', 'scanned');
+        select p.* into v_page
+        from stats_private.compare_page((v_begun.page).cursor::uuid, least(greatest(p_limit, 1), 1000)) p;
+        v_page.found := stats_private.enqueue_damaged(v_page.damaged);
+        perform stats_private.end_page('repair', v_page.cursor::text, v_page.cursor is null);
+        return jsonb_build_object(
+            'response', 'scanned', 'checked', v_page.checked, 'found', v_page.found,
+            'lap_ended', v_page.cursor is null, 'has_more', false);
     exception
         when query_canceled then
             if sqlerrm <> 'canceling statement due to statement timeout' then
@@ -34,58 +40,106 @@ begin
         when others then
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
     end;
-    return stats_private.fail_page('repair', v_sqlstate, v_error);
+    return stats_private.fail_page('repair', v_sqlstate, v_error)
+        || stats_private.pass_account_after_failures(v_begun.page);
 end;
 $$;
 
-create or replace function stats_private.repair_page(p_after uuid, p_limit integer)
-returns jsonb
+-- Compares the next accounts; reads only. cursor: the last one compared, null where none is left behind it.
+create or replace function stats_private.compare_page(
+    p_after uuid, p_limit integer, out checked integer, out damaged uuid [], out found integer, out cursor uuid
+)
 language plpgsql
 as $$
 declare
     v_ends_at timestamptz := clock_timestamp() + (
         select s.maintenance_budget_ms / 2 * interval '1 millisecond' from public.stats_projection_worker_settings s);
-    v_state public.user_stats_refresh_state;
-    v_cursor uuid;
-    v_checked integer := 0;
-    v_damaged public.user_stats_refresh_state [] := '{}';
+    v_user_id uuid := stats_private.next_account(p_after);
+begin
+    checked := 0;
+    damaged := '{}';
+    cursor := p_after;
+    begin
+        while v_user_id is not null and checked < p_limit and (checked = 0 or clock_timestamp() < v_ends_at) loop
+            if stats_private.published_rows_differ(v_user_id) then
+                damaged := damaged || v_user_id;
+            end if;
+            checked := checked + 1;
+            cursor := v_user_id;
+            v_user_id := stats_private.next_account(cursor);
+        end loop;
+    exception
+        when query_canceled or others then
+            -- It fails the next page, as its first account.
+            if checked = 0 or sqlstate = '57014' and sqlerrm <> 'canceling statement due to statement timeout' then
+                raise;
+            end if;
+    end;
+    if v_user_id is null then
+        cursor := null;
+    end if;
+end;
+$$;
+
+-- Only now, all together and briefly: a page that compares must not hold up anybody's save. Returns how many.
+-- Locks: write (try), state row, job rows (skip locked)
+create or replace function stats_private.enqueue_damaged(p_user_ids uuid [])
+returns integer
+language plpgsql
+as $$
+declare
+    v_user_id uuid;
     v_found integer := 0;
 begin
-    for v_state in
-        select s.* from public.user_stats_refresh_state s
-        where p_after is null or s.user_id > p_after
-        order by s.user_id
-        limit p_limit
-    loop
-        exit when clock_timestamp() > v_ends_at;
-        v_cursor := v_state.user_id;
-        v_checked := v_checked + 1;
-        if v_state.applied_version = v_state.requested_version
-            and stats_private.published_rows_differ(v_state.user_id)
-        then
-            v_damaged := v_damaged || v_state;
-        end if;
-    end loop;
-
-    -- Only now, all together and briefly: a page that compares must not hold up anybody's save.
-    foreach v_state in array v_damaged loop
-        if stats_private.try_write_lock(v_state.user_id) and exists (
-            select from public.user_stats_refresh_state s
-            where s.user_id = v_state.user_id and s.requested_version = v_state.requested_version
-                and s.applied_version = v_state.applied_version)
-        then
-            perform stats_private.try_enqueue_maintenance(
-                v_state.user_id, null, '{}', 'scheduled_stats_backfill', 'repair', false);
+    foreach v_user_id in array p_user_ids loop
+        -- Under the lock nothing comes between: who saved, was published or was deleted meanwhile differs no more.
+        if stats_private.try_write_lock(v_user_id) and stats_private.published_rows_differ(v_user_id) then
+            perform public.enqueue_user_exercise_stats_refresh_job(
+                v_user_id, null, '{}', 'scheduled_stats_backfill', 'repair', 'scheduled stats backfill',
+                p_priority => 1);
             v_found := v_found + 1;
         end if;
     end loop;
-    return jsonb_build_object(
-        'checked', v_checked, 'found', v_found,
-        'lap_ended', not exists (select from public.user_stats_refresh_state s where s.user_id > v_cursor),
-        'cursor', (select v_cursor where exists (
-            select from public.user_stats_refresh_state s where s.user_id > v_cursor)),
-        'has_more', false);
+    return v_found;
 end;
+$$;
+
+-- Goes past the page's first account where it has failed max_attempts pages: one that can't be compared within the
+-- budget must not keep the lap from all others. Names it, or answers {}.
+create or replace function stats_private.pass_account_after_failures(p_page public.stats_maintenance_cursors)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_user_id uuid;
+begin
+    if p_page.attempt_count + 1 < (select s.max_attempts from public.stats_projection_worker_settings s) then
+        return '{}';
+    end if;
+    v_user_id := stats_private.next_account(p_page.cursor::uuid);
+    update public.stats_maintenance_cursors c set cursor = v_user_id::text where c.job = p_page.job;
+    return jsonb_build_object('passed_user_id', v_user_id);
+end;
+$$;
+
+-- The next account in the order of the ids that has anything to compare: generations, source rows or published rows.
+create or replace function stats_private.next_account(p_after uuid)
+returns uuid
+language sql stable
+as $$
+    select least(
+        (select t.user_id from public.user_stats_refresh_state t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.workout_sessions t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_manual_pr_records t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_exercise_daily_rollups t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_exercise_records t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_exercise_rep_maxes t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from stats_private.rep_max_steps t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_training_period_stats t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_calendar_day_summaries t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_pr_exercise_summary_snapshots t where t.user_id > a.id order by 1 limit 1),
+        (select t.user_id from public.user_pr_overview_snapshot_headers t where t.user_id > a.id order by 1 limit 1))
+    from (select coalesce(p_after, '00000000-0000-0000-0000-000000000000') as id) a
 $$;
 
 -- public.run_user_exercise_stats_backfill_scan_cron(limit): the scan as the schedule calls it.
@@ -97,24 +151,61 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$ select public.enqueue_stale_user_exercise_stats_refresh_jobs(p_limit) $$;
 
--- True where a rebuild would change a published row of an account that nobody is at work on, or a header of its three
--- days is missing, of another generation, or one too many.
+-- True where a rebuild would change a published row of an account that nobody is at work on, or where the headers are
+-- not exactly those of its three days.
 create or replace function stats_private.published_rows_differ(p_user_id uuid)
 returns boolean
 language plpgsql
 as $$
 declare
-    v_integrity jsonb := public.validate_user_exercise_stats_integrity(p_user_id);
+    v_integrity jsonb;
 begin
-    return (
-        not (v_integrity ->> 'valid')::boolean
-        or 3 <> (
-            select count(*) filter (where h.generation = s.applied_version
-                and h.as_of_date between s.published_anchor - 1 and s.published_anchor + 1)
-                - 4 * count(*) filter (where h.as_of_date not between s.published_anchor - 1 and s.published_anchor + 1)
-            from public.user_stats_refresh_state s
-            left join public.user_pr_overview_snapshot_headers h on h.user_id = s.user_id
-            where s.user_id = p_user_id)
-    ) and not (v_integrity ->> 'stale')::boolean and not (v_integrity ->> 'moved')::boolean;
+    if exists (
+        select from public.user_stats_refresh_state s
+        where s.user_id = p_user_id and s.requested_version > s.applied_version)
+    then
+        return false;
+    end if;
+    v_integrity := public.validate_user_exercise_stats_integrity(p_user_id);
+    return not (v_integrity ->> 'stale')::boolean and not (v_integrity ->> 'moved')::boolean
+        and (not (v_integrity ->> 'valid')::boolean or stats_private.headers_differ(p_user_id));
 end;
+$$;
+
+-- True unless the account's headers are those that its publication wrote, with the number of their exercises. One that
+-- has no generation has no headers.
+create or replace function stats_private.headers_differ(p_user_id uuid)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        (
+            select h.as_of_date, h.generation, h.exercises::bigint
+            from public.user_pr_overview_snapshot_headers h
+            where h.user_id = p_user_id
+        )
+        except
+        (select e.* from stats_private.expected_headers(p_user_id) e)
+    ) or exists (
+        (select e.* from stats_private.expected_headers(p_user_id) e)
+        except
+        (
+            select h.as_of_date, h.generation, h.exercises::bigint
+            from public.user_pr_overview_snapshot_headers h
+            where h.user_id = p_user_id
+        )
+    )
+$$;
+
+create or replace function stats_private.expected_headers(p_user_id uuid)
+returns table (as_of_date date, generation bigint, exercises bigint)
+language sql stable
+as $$
+    select w.as_of_date, s.applied_version, (
+        select count(*) from public.user_pr_exercise_summary_snapshots x
+        where x.user_id = p_user_id and x.as_of_date = w.as_of_date)
+    from public.user_stats_refresh_state s
+    cross join lateral unnest(
+        array[s.published_anchor - 1, s.published_anchor, s.published_anchor + 1]) w (as_of_date)
+    where s.user_id = p_user_id
 $$;

@@ -1,9 +1,11 @@
 -- public.run_user_pr_overview_rollover_v1(limit) -> {response: enqueued | idle | backlogged | paused | failed,
 --   requested, skipped, has_more}
 -- Promises: one page of accounts whose snapshot window is due gets a new generation that moves the window alone, at
---   maintenance priority; the published generation is never touched here. An account that already waits is left for
---   later, counted as a failure where its last rollover did not get through. Pages stop while many are pending.
--- Locks: cursor row (skip locked), rollover rows (skip locked), write (try), state row, job rows (skip locked)
+--   maintenance priority; the published generation is never touched here. Two pages at once take different accounts.
+--   An account that already waits, or that somebody writes to, is left for later and out of the way; it counts as a
+--   failure where its attempts are used up. Pages stop while many are pending. limit: 1 to 25, by default the
+--   setting rollover_page.
+-- Locks: rollover rows (skip locked), write (try), state row, job rows (skip locked), cursor row (skip locked, last)
 -- Writes: user_pr_overview_rollover_state, stats_maintenance_cursors, user_stats_refresh_state,
 --   user_exercise_stats_refresh_jobs
 create or replace function public.run_user_pr_overview_rollover_v1(p_limit integer default null)
@@ -13,24 +15,17 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_begun record;
-    v_limit integer;
     v_answer jsonb;
     v_sqlstate text;
     v_error text;
 begin
-    select b.* into v_begun from stats_private.begin_page('rollover') b;
-    if v_begun.refusal is not null then
-        return jsonb_build_object('response', v_begun.refusal, 'has_more', false);
+    if stats_private.stage_is_paused('maintenance') then
+        return jsonb_build_object('response', 'paused', 'has_more', false);
     end if;
-    select least(greatest(coalesce(p_limit, s.rollover_page), 1), 25) into v_limit
-    from public.stats_projection_worker_settings s;
     begin
-        if stats_private.maintenance_jobs_pending(10 * v_limit) >= 10 * v_limit then
-            v_answer := jsonb_build_object('response', 'backlogged', 'requested', 0, 'skipped', 0, 'has_more', false);
-        else
-            v_answer := stats_private.roll_over_page(v_limit);
-        end if;
+        v_answer := stats_private.roll_over_page((
+            select least(greatest(coalesce(p_limit, s.rollover_page), 1), 25)
+            from public.stats_projection_worker_settings s));
         perform stats_private.end_page('rollover', null);
         return v_answer;
     exception
@@ -55,52 +50,54 @@ declare
     v_requested integer := 0;
     v_skipped integer := 0;
 begin
+    if stats_private.too_many_wait() then
+        return jsonb_build_object('response', 'backlogged', 'requested', 0, 'skipped', 0, 'has_more', false);
+    end if;
     for v_due in
-        select d.user_id, d.failures, s.requested_version > s.applied_version as is_stale
+        select d.user_id, s.requested_version > s.applied_version as is_stale
         from (
-            select r.user_id, r.failures
+            select r.user_id
             from public.user_pr_overview_rollover_state r
             where coalesce(r.next_retry_at, r.due_at) <= clock_timestamp()
             order by coalesce(r.next_retry_at, r.due_at)
             limit p_limit
             for update skip locked
         ) d
-        join public.user_stats_refresh_state s on s.user_id = d.user_id
+        left join public.user_stats_refresh_state s on s.user_id = d.user_id
     loop
-        if v_due.is_stale then
-            -- What waits will move the window too. Out of the way, so that it holds up no page.
-            perform stats_private.postpone_rollover(
-                v_due.user_id, stats_private.has_exhausted_job(v_due.user_id), 'an exhausted job holds the account');
-            v_skipped := v_skipped + 1;
-        elsif stats_private.try_enqueue_maintenance(
+        if not coalesce(v_due.is_stale, true) and stats_private.try_enqueue_maintenance(
             v_due.user_id, null, '{}', 'pr_snapshot_rollover', 'rollover:' || stats_private.utc_today(), true)
         then
-            perform stats_private.postpone_rollover(v_due.user_id, false, null);
+            perform stats_private.postpone_rollover(v_due.user_id, null);
             v_requested := v_requested + 1;
         else
+            -- What waits moves the window too. Out of the way, so that it holds up nobody behind it.
+            perform stats_private.postpone_rollover(v_due.user_id, case
+                when stats_private.has_exhausted_job(v_due.user_id) then 'an exhausted job holds the account'
+            end);
             v_skipped := v_skipped + 1;
         end if;
     end loop;
     return jsonb_build_object(
         'response', case when v_requested + v_skipped = 0 then 'idle' else 'enqueued' end,
         'requested', v_requested, 'skipped', v_skipped,
-        'has_more', v_requested > 0 and exists (
+        'has_more', v_requested + v_skipped > 0 and exists (
             select from public.user_pr_overview_rollover_state r
             where coalesce(r.next_retry_at, r.due_at) <= clock_timestamp()));
 end;
 $$;
 
 -- Looks at the account again in a minute (its publication moves due_at first, where all goes well), after a failure
--- in twice as long each time, at most an hour.
-create or replace function stats_private.postpone_rollover(p_user_id uuid, p_failed boolean, p_error text)
+-- (p_error) in twice as long each time, at most an hour.
+create or replace function stats_private.postpone_rollover(p_user_id uuid, p_error text)
 returns void
 language sql
 as $$
     update public.user_pr_overview_rollover_state r
-    set failures = r.failures + p_failed::integer,
-        last_error = case when p_failed then p_error else r.last_error end,
+    set failures = r.failures + (p_error is not null)::integer,
+        last_error = coalesce(p_error, r.last_error),
         next_retry_at = clock_timestamp() + least(
-            interval '1 minute' * power(2, least(r.failures + p_failed::integer, 6)), interval '1 hour'),
+            interval '1 minute' * power(2, least(r.failures + (p_error is not null)::integer, 6)), interval '1 hour'),
         updated_at = clock_timestamp()
     where r.user_id = p_user_id
 $$;
@@ -115,15 +112,16 @@ as $$
         where j.user_id = p_user_id and j.status = 'failed')
 $$;
 
--- The number of pending maintenance jobs, counted up to p_up_to.
-create or replace function stats_private.maintenance_jobs_pending(p_up_to integer)
-returns bigint
+-- True while more maintenance waits than the workers get through in about a minute: the beats bring the next pages
+-- soon enough, and a queue that is long costs every claim.
+create or replace function stats_private.too_many_wait()
+returns boolean
 language sql stable
 as $$
-    select count(*) from (
+    select count(*) >= 10000 from (
         select from public.user_exercise_stats_refresh_jobs j
         where j.status = 'pending' and j.priority = 1
-        limit p_up_to
+        limit 10000
     ) p
 $$;
 

@@ -1,8 +1,8 @@
 -- What makes a run's work worthless while it is under way, and what happens then.
 -- Promises: a run goes on only while its policy, and in batches its source, anchor, base, frozen list and private
---   outputs, are those it began with. What explains itself (source, policy, anchor, base) gives the attempt back; outputs that
---   somebody touched cost one. After max_attempts source invalidations in a row the account is computed in one
---   transaction, so one that is saved all the time still converges.
+--   outputs, are those it began with. What explains itself (source, policy, anchor, base) gives the attempt back;
+--   outputs that somebody touched cost one. After max_attempts source invalidations in a row the account is computed
+--   in one transaction, so one that is saved all the time still converges.
 -- Locks: run row, job rows (of this run)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, private outputs
 

@@ -48,7 +48,7 @@ end;
 $$;
 
 -- Readmits the backing-off run that has waited longest past its time; null where none is due. The caller holds the
--- claim lock and has seen a free slot.
+-- claim lock and has seen a free slot; the one that is kept from batches is not for it.
 create or replace function stats_private.readmit_one_run()
 returns public.user_stats_projection_runs
 language plpgsql
@@ -59,6 +59,7 @@ begin
     select r.* into v_run
     from public.user_stats_projection_runs r
     where r.phase = 'claimed' and r.retry_not_before <= clock_timestamp() and r.lease_until > clock_timestamp()
+        and not stats_private.batch_slots_are_taken()
     order by r.retry_not_before
     limit 1
     for update skip locked;
@@ -71,8 +72,9 @@ begin
 end;
 $$;
 
--- Lets a batched run whose lease ran out go on with its own token and cursor; false where it has to begin anew: its
--- inputs moved or its retries are used up. The caller holds the claim lock and the run row.
+-- Lets a batched run whose lease ran out go on with its own token and cursor, after the rest of its backoff if it has
+-- one; false where it has to begin anew: its inputs moved or its retries are used up. The caller holds the claim lock
+-- and the run row.
 create or replace function stats_private.resume_expired_batches(p_run public.user_stats_projection_runs)
 returns boolean
 language plpgsql
@@ -85,9 +87,8 @@ begin
     end if;
     perform stats_private.hold_lease(p_run);
     update public.user_stats_projection_runs r
-    set retry_not_before = null,
-        payload = jsonb_set(
-            r.payload, '{_batch,retries}', to_jsonb((p_run.payload #>> '{_batch,retries}')::integer + 1))
+    set payload = jsonb_set(
+        r.payload, '{_batch,retries}', to_jsonb((p_run.payload #>> '{_batch,retries}')::integer + 1))
     where r.id = p_run.id;
     return true;
 end;

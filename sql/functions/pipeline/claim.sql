@@ -54,7 +54,7 @@ as $$
 $$;
 
 -- Looks after one run whose worker died: its lease is over and nobody holds its row. Returns it where it goes on with
--- its own token (batches, still in its slot); otherwise the attempt ends here and the account is due again.
+-- its own token (batches) in the slot that it still has; otherwise the attempt ends here and the account is due again.
 create or replace function stats_private.recover_one_expired_run()
 returns public.user_stats_projection_runs
 language plpgsql
@@ -65,12 +65,18 @@ begin
     select r.* into v_run
     from public.user_stats_projection_runs r
     where r.phase in ('claimed', 'computed') and r.lease_until <= clock_timestamp()
+        -- Nobody could work on it: a pause must not use up attempts.
+        and not stats_private.stage_is_paused(case r.phase when 'claimed' then 'compute' else 'publish' end)
     order by r.lease_until
     limit 1
     for update skip locked;
     if not found then
         return null;
     elsif stats_private.resume_expired_batches(v_run) then
+        -- One that backed off has given its slot away and waits for a free one, below.
+        if v_run.retry_not_before is not null then
+            return null;
+        end if;
         return v_run;
     end if;
     perform stats_private.fail_attempt(

@@ -8,8 +8,8 @@
 --   purpose: a stage that reads back what an earlier stage wrote has no statistics for it, and the planner's guess
 --   of one row cost two hundred times the whole.
 --   Records compare with the best of all earlier days; within a day the session that first reached the day's best
---   is the last one that beat everything before it. Rep maxes are records, one kind for each number of reps, and
---   the latest of them is the rep max.
+--   is the last one that beat everything before it. Rep maxes come from the loads that were heavier than all earlier
+--   ones of at least their reps (rep_max_steps), which are carried in as records are.
 -- Locks: none
 -- Writes: private outputs, stats_input_days
 -- Next: pipeline/project_account.sql
@@ -127,46 +127,39 @@ begin
         where s.user_id = p_user_id and p_from_date is distinct from 'infinity'
             and (p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
     ),
-    rep_maxes_before as materialized (
-        select distinct on (s.exercise_id, s.reps) s.*
-        from published_steps s
-        where s.day < p_from_date
-        order by s.exercise_id, s.reps, s.day desc
-    ),
-    -- Hundredths of a kilogram, and the most reps at them; more than 12 count for 12.
+    -- Hundredths of a kilogram, and the most reps at them; more than 12 count for 12. is_new: in the scope.
     loads as (
         select
-            b.exercise_id, b.day, b.turn, b.session_id,
-            l.load >> 21 as weight, least(l.load & 2097151, 12)::integer as most_reps
+            b.exercise_id, b.day, b.turn, b.session_id, true as is_new,
+            l.load >> 21 as weight, least(l.load & 2097151, 12)::integer as reps
         from by_session b
         cross join lateral unnest(b.loads) l (load)
+        union all
+        select s.exercise_id, s.day, 0, s.session_id, false, (s.weight_kg * 100)::bigint, s.reps
+        from published_steps s
+        where s.day < p_from_date
     ),
-    -- A load that an earlier one with the same most reps reached can't be a step: most go here, before each of the
-    -- others becomes one row for every number of reps below.
-    promising_loads as (
-        select l.*
-        from (
-            select
-                l.*,
-                max(l.weight) over (
-                    partition by l.exercise_id, l.most_reps order by l.day, l.turn
-                    rows between unbounded preceding and 1 preceding) as earlier_weight
-            from loads l
-        ) l
-        where l.earlier_weight is null or l.weight > l.earlier_weight
-    ),
+    -- earlier_bests[n]: the heaviest of all earlier loads that were lifted at least n times.
     compared_loads as (
         select
-            l.exercise_id, r.reps, l.day, l.turn, l.session_id, l.weight,
-            greatest(
-                (c.weight_kg * 100)::bigint,
-                max(l.weight) over (
-                    partition by l.exercise_id, r.reps order by l.day, l.turn
-                    rows between unbounded preceding and 1 preceding)
-            ) as earlier_best
-        from promising_loads l
-        cross join lateral generate_series(1, l.most_reps) r (reps)
-        left join rep_maxes_before c on c.exercise_id = l.exercise_id and c.reps = r.reps
+            l.*,
+            array[
+                max(l.weight) over earlier, max(l.weight) filter (where l.reps >= 2) over earlier,
+                max(l.weight) filter (where l.reps >= 3) over earlier,
+                max(l.weight) filter (where l.reps >= 4) over earlier,
+                max(l.weight) filter (where l.reps >= 5) over earlier,
+                max(l.weight) filter (where l.reps >= 6) over earlier,
+                max(l.weight) filter (where l.reps >= 7) over earlier,
+                max(l.weight) filter (where l.reps >= 8) over earlier,
+                max(l.weight) filter (where l.reps >= 9) over earlier,
+                max(l.weight) filter (where l.reps >= 10) over earlier,
+                max(l.weight) filter (where l.reps >= 11) over earlier,
+                max(l.weight) filter (where l.reps >= 12) over earlier
+            ] as earlier_bests
+        from loads l
+        window earlier as (
+            partition by l.exercise_id order by l.day, l.turn, l.weight desc
+            rows between unbounded preceding and 1 preceding)
     ),
     steps as materialized (
         select
@@ -174,17 +167,27 @@ begin
             (max(c.weight) / 100.0)::numeric(8, 2) as weight_kg,
             (array_agg(c.session_id order by c.turn desc))[1] as session_id
         from compared_loads c
-        where c.earlier_best is null or c.weight > c.earlier_best
+        where c.is_new and (c.earlier_bests[c.reps] is null or c.weight > c.earlier_bests[c.reps])
         group by c.exercise_id, c.reps, c.day
     ),
+    -- Of two steps with the same weight the one with fewer reps is the earlier: the other way round it is no step.
     rep_maxes as materialized (
-        select distinct on (s.exercise_id, s.reps) s.*
+        select distinct on (s.exercise_id, n.reps)
+            s.exercise_id, n.reps, s.day, s.weight_kg, s.session_id
         from (
-            select t.exercise_id, t.reps, t.day, t.weight_kg, t.session_id from steps t
-            union all
-            select b.exercise_id, b.reps, b.day, b.weight_kg, b.session_id from rep_maxes_before b
+            -- With the same reps the latest step is the heaviest.
+            select distinct on (a.exercise_id, a.reps) a.*
+            from (
+                select t.exercise_id, t.reps, t.day, t.weight_kg, t.session_id from steps t
+                union all
+                select p.exercise_id, p.reps, p.day, p.weight_kg, p.session_id
+                from published_steps p
+                where p.day < p_from_date
+            ) a
+            order by a.exercise_id, a.reps, a.day desc
         ) s
-        order by s.exercise_id, s.reps, s.day desc
+        cross join lateral generate_series(1, s.reps) n (reps)
+        order by s.exercise_id, n.reps, s.weight_kg desc, s.reps
     ),
 
     -- ------------------------------------------------ the three snapshot days

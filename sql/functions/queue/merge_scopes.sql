@@ -5,11 +5,8 @@
 -- Writes: nothing
 create or replace function stats_private.merge_scopes(p_scopes stats_private.refresh_scope [])
 returns stats_private.refresh_scope
-language plpgsql immutable
+language sql immutable
 as $$
-declare
-    v_merged stats_private.refresh_scope;
-begin
     with scopes as (
         select s.from_date, s.exercise_ids from unnest(p_scopes) as s where not s.window_only
     )
@@ -25,8 +22,5 @@ begin
                 order by 1)
         end,
         count(*) = 0
-    into v_merged
-    from scopes;
-    return v_merged;
-end;
+    from scopes
 $$;

@@ -35,14 +35,13 @@ begin
             '[]'),
         'rep_maxes', coalesce(
             (
-                select jsonb_agg(jsonb_build_object(
-                    'reps', m.reps, 'weight_kg', m.weight_kg, 'achieved_on', m.day, 'session_id', m.session_id)
-                    order by m.reps)
+                select jsonb_agg(to_jsonb(m) order by m.reps)
                 from (
-                    select distinct on (s.reps) s.*
+                    select distinct on (n.reps) n.reps, s.weight_kg, s.day as achieved_on, s.session_id
                     from stats_private.rep_max_steps s
+                    cross join lateral generate_series(1, s.reps) n (reps)
                     where s.user_id = v_user_id and s.exercise_id = p_exercise_id and s.day <= p_as_of
-                    order by s.reps, s.day desc
+                    order by n.reps, s.weight_kg desc, s.reps
                 ) m
             ),
             '[]'));

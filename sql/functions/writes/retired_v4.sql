@@ -53,3 +53,11 @@ language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$ select public.delete_completed_session_v4() $$;
+
+-- A literal without a type would else fit both of the above.
+create or replace function public.delete_completed_session_v4(text)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.delete_completed_session_v4() $$;

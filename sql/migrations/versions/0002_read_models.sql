@@ -52,8 +52,8 @@ create index user_exercise_records_user_day_idx on public.user_exercise_records 
 
 -- ---------------------------------------------------------------- published, but read by no client
 
--- Every day on which a rep max was beaten, as user_exercise_records has it for records. The latest row before a
--- day is the best until then, so a scope that begins there never reads older sets.
+-- Every load that was heavier, on its day, than all earlier ones of at least as many reps (12: 12 or more). The rep
+-- maxes of any day follow from the steps up to it, so a scope that begins there never reads older sets.
 create table stats_private.rep_max_steps (
     user_id uuid not null,
     exercise_id text collate "C" not null,

@@ -1,0 +1,72 @@
+"""Accounts of a given size, made set-based and the same at every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+
+@dataclass(frozen=True)
+class Size:
+    """An account: its sessions on consecutive training days, each of 6 exercises with 4 sets."""
+
+    name: str
+    sessions: int
+    exercises: int
+
+    @property
+    def sets(self) -> int:
+        return self.sessions * 24
+
+
+INCIDENT = Size("incident account", 658, 296)
+"""The account that once exhausted the lock table."""
+LARGE = Size("large account", 5_000, 1_200)
+
+_EXERCISES = text("""
+    insert into public.exercises (id, owner_user_id, name, tracking)
+    select cast(:user_id as text) || ':' || n, cast(:user_id as uuid), 'Exercise ' || n, 'weight_reps'
+    from generate_series(0, :exercises - 1) n
+""")
+_SESSIONS = text("""
+    insert into public.workout_sessions (id, user_id, session_date, title, started_at, duration_seconds)
+    select
+        md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid), d.day, 'Session ' || n, d.day + time '18:00',
+        3600 + n % 1200
+    from generate_series(0, :sessions - 1) n
+    cross join lateral (
+        -- The last one yesterday, two days apart at most, none before 1990.
+        select current_date - 1 - ((:sessions - 1 - n) * least(2.0, 12000.0 / :sessions))::integer as day
+    ) d
+""")
+_PARTS = text("""
+    insert into public.session_exercise_part (id, session_id, user_id, exercise_id, position)
+    select
+        md5(cast(:user_id as text) || 'part' || n || '-' || p)::uuid, md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid),
+        -- Six neighbours of a place that walks through the list, so that every exercise comes round.
+        cast(:user_id as text) || ':' || (n * 5 + p) % :exercises, p
+    from generate_series(0, :sessions - 1) n
+    cross join generate_series(1, 6) p
+""")
+_SETS = text("""
+    insert into public.session_sets (part_id, set_no, set_type, weight_kg, reps)
+    select
+        md5(cast(:user_id as text) || 'part' || n || '-' || p)::uuid, s, case s when 1 then 'warmup' else 'normal' end,
+        40 + 2.5 * (abs(hashint4(n * 31 + p * 7 + s)) % 40) + n * 20.0 / :sessions,
+        1 + abs(hashint4(n * 17 + p * 5 + s * 3)) % 12
+    from generate_series(0, :sessions - 1) n
+    cross join generate_series(1, 6) p
+    cross join generate_series(1, 4) s
+""")
+_ENQUEUE = text("""
+    select public.enqueue_user_exercise_stats_refresh_job(cast(:user_id as uuid), null, '{}', 'file_import')
+""")
+
+
+def make_account(connection: Connection, user_id: UUID, size: Size) -> None:
+    """Insert the account's canonical rows as the superuser and ask for its first generation."""
+    parameters = {"user_id": str(user_id), "sessions": size.sessions, "exercises": size.exercises}
+    for statement in (_EXERCISES, _SESSIONS, _PARTS, _SETS, _ENQUEUE):
+        connection.execute(statement, parameters)

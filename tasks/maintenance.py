@@ -1,0 +1,58 @@
+"""The maintenance tasks: each runs one bounded page in one transaction, and itself again while there is more."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from celery import Task
+from sqlalchemy import TextClause, text
+
+from tasks.app import app
+from tasks.beats import entry_of
+from tasks.chain import may_continue
+from tasks.execution import StageFailed, execute
+from tasks.transaction import Answer
+from tasks.wake import Message, send
+
+PURGE = text("select public.purge_stats_history_v1()")
+ROLLOVER = text("select public.run_user_pr_overview_rollover_v1()")
+REPAIR = text("select public.run_user_exercise_stats_backfill_scan_cron()")
+CATALOG = text("select public.run_stats_catalog_walk_v1()")
+
+_DID_A_PAGE = ("purged", "enqueued", "scanned", "walked")
+"""Answers after which another page at once makes sense: not those of a stage that waits, is paused or failed."""
+
+
+@app.task(name="stats.purge_history", bind=True, throws=(StageFailed,))
+def purge_history(self: Task) -> Answer:
+    """Remove one page of what only grows."""
+    return _page(self, PURGE)
+
+
+@app.task(name="stats.rollover", bind=True, throws=(StageFailed,))
+def rollover(self: Task) -> Answer:
+    """Request a new generation for one page of the accounts whose day has turned."""
+    return _page(self, ROLLOVER)
+
+
+@app.task(name="stats.repair", bind=True, throws=(StageFailed,))
+def repair(self: Task) -> Answer:
+    """Look through one page of source rows for read models that don't follow from them."""
+    return _page(self, REPAIR)
+
+
+@app.task(name="stats.catalog", bind=True, throws=(StageFailed,))
+def catalog(self: Task) -> Answer:
+    """Request a new generation for one page of the accounts that use a changed exercise."""
+    return _page(self, CATALOG)
+
+
+def _page(task: Task, statement: TextClause) -> Answer:
+    return execute(task, "maintenance", statement, {}, partial(_go_on, task))
+
+
+def _go_on(task: Task, answer: Answer) -> None:
+    """Send the task itself while there is more: a backlog does not wait a minute for each page."""
+    more = answer["response"] in _DID_A_PAGE and bool(answer.get("has_more") or answer.get("behind"))
+    if may_continue(str(task.name), more=more, fired_by_beat=entry_of(task.request) is not None):
+        send(app, [Message(str(task.name))])

@@ -1,0 +1,174 @@
+"""Every answer of the three stages, with the situation that brings it about."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from support.app import AppAccount, Json, Stages
+
+from tasks.transaction import Stage
+
+from .scene import HEADERS, OUTPUT, change_settings, expire_lease, on_insert
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+Prepare = Callable[["Database", AppAccount, Stages], Json | None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One answer: the stage that gives it, what it says, and what the tasks send next."""
+
+    stage: Stage
+    response: str
+    prepare: Prepare
+    """Arranges the situation; returns the run that the message names, None for a beat's."""
+    keys: frozenset[str]
+    sends: tuple[str, ...] = ()
+    reason: str | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self.response not in ("idle", "lease_lost", "at_capacity")
+
+    def sql(self, run: Json | None) -> str:
+        """Return the call as an SQL scheduler writes it."""
+        arguments = f"'{run['run_id']}', '{run['lease_token']}'" if run else ""
+        return f"select public.stats_projection_{self.stage}_v1({arguments or self._no_run})"
+
+    @property
+    def _no_run(self) -> str:
+        return "'sql'" if self.stage == "claim" else ""
+
+
+def prepare(case: Case, database: Database, account: AppAccount, stages: Stages) -> Json | None:
+    return case.prepare(database, account, stages)
+
+
+def _saved(database: Database, account: AppAccount, stages: Stages) -> None:
+    account.save()
+
+
+def _two_saved(database: Database, account: AppAccount, stages: Stages) -> None:
+    account.save()
+    AppAccount(database).save()
+
+
+def _nothing(database: Database, account: AppAccount, stages: Stages) -> None:
+    pass
+
+
+def _full(database: Database, account: AppAccount, stages: Stages) -> None:
+    change_settings(database, active_lease_cap=1)
+    _two_saved(database, account, stages)
+    stages.claim()
+
+
+def _claimed(database: Database, account: AppAccount, stages: Stages) -> Json:
+    account.save()
+    return stages.claim()
+
+
+def _computed(database: Database, account: AppAccount, stages: Stages) -> Json:
+    run = _claimed(database, account, stages)
+    assert stages.compute(run)["response"] == "computed"
+    return run
+
+
+def _published(database: Database, account: AppAccount, stages: Stages) -> Json:
+    run = _computed(database, account, stages)
+    assert stages.publish(run)["response"] == "published"
+    return run
+
+
+def _sabotaged(arrange: Prepare, table: str) -> Prepare:
+    def arrange_and_sabotage(database: Database, account: AppAccount, stages: Stages) -> Json | None:
+        run = arrange(database, account, stages)
+        on_insert(database, table, "raise exception 'sabotage';")
+        return run
+
+    return arrange_and_sabotage
+
+
+def _by_a_beat(arrange: Prepare) -> Prepare:
+    def arrange_only(database: Database, account: AppAccount, stages: Stages) -> None:
+        arrange(database, account, stages)
+
+    return arrange_only
+
+
+def _wrong_token(arrange: Prepare) -> Prepare:
+    def arrange_and_forge(database: Database, account: AppAccount, stages: Stages) -> Json:
+        run = arrange(database, account, stages)
+        assert run
+        return {**run, "lease_token": str(uuid.uuid4())}
+
+    return arrange_and_forge
+
+
+def _expired(arrange: Prepare) -> Prepare:
+    def arrange_and_wait(database: Database, account: AppAccount, stages: Stages) -> Json:
+        run = arrange(database, account, stages)
+        assert run
+        expire_lease(database, run)
+        return run
+
+    return arrange_and_wait
+
+
+def _base_moved(database: Database, account: AppAccount, stages: Stages) -> Json:
+    _published(database, account, stages)
+    run = _computed(database, account, stages)
+    database.admin("update public.user_stats_refresh_state set applied_version = 0")
+    return run
+
+
+def _deleted(database: Database, account: AppAccount, stages: Stages) -> Json:
+    receipt = account.save()
+    run = stages.claim()
+    stages.compute(run)
+    account.delete(receipt["session_id"])
+    return run
+
+
+def _tampered(database: Database, account: AppAccount, stages: Stages) -> Json:
+    run = _computed(database, account, stages)
+    database.admin(f"delete from {OUTPUT}")
+    return run
+
+
+_CLAIMED = frozenset({"response", "run_id", "lease_token", "user_id", "has_more"})
+_COMPUTED = frozenset({"response", "run_id", "lease_token", "user_id"})
+_PUBLISHED = frozenset({"response", "run_id", "user_id", "generation", "rows"})
+_REJECTED = frozenset({"response", "reason", "run_id", "user_id"})
+_FAILED = frozenset({"response", "run_id", "user_id", "sqlstate", "error", "attempts", "exhausted"})
+_BARE = frozenset({"response"})
+_CLAIM, _COMPUTE, _PUBLISH = "stats.claim", "stats.compute", "stats.publish"
+
+CASES: dict[str, Case] = {
+    "claimed": Case("claim", "claimed", _saved, _CLAIMED, (_COMPUTE,)),
+    "claimed, another is due": Case("claim", "claimed", _two_saved, _CLAIMED, (_COMPUTE, _CLAIM)),
+    "nothing is due": Case("claim", "idle", _nothing, _BARE),
+    "at capacity": Case("claim", "at_capacity", _full, _BARE),
+    "computed": Case("compute", "computed", _claimed, _COMPUTED, (_PUBLISH,)),
+    "computed by a beat": Case("compute", "computed", _by_a_beat(_claimed), _COMPUTED, (_PUBLISH,)),
+    "failed in compute": Case("compute", "failed", _sabotaged(_claimed, OUTPUT), _FAILED, (_CLAIM,)),
+    "nothing to compute": Case("compute", "idle", _by_a_beat(_saved), _BARE),
+    "computed already": Case("compute", "idle", _computed, _BARE),
+    "another token in compute": Case("compute", "lease_lost", _wrong_token(_claimed), _BARE),
+    "expired in compute": Case("compute", "lease_lost", _expired(_claimed), _BARE),
+    "published": Case("publish", "published", _computed, _PUBLISHED, (_CLAIM,)),
+    "published by a beat": Case("publish", "published", _by_a_beat(_computed), _PUBLISHED, (_CLAIM,)),
+    "rejected: base moved": Case("publish", "rejected", _base_moved, _REJECTED, (_CLAIM,), "base_moved"),
+    "rejected: session deleted": Case("publish", "rejected", _deleted, _REJECTED, (_CLAIM,), "canonical_deleted"),
+    "rejected: manifest": Case("publish", "rejected", _tampered, _REJECTED, (_CLAIM,), "manifest"),
+    "failed in publish": Case("publish", "failed", _sabotaged(_computed, HEADERS), _FAILED, (_CLAIM,)),
+    "nothing to publish": Case("publish", "idle", _by_a_beat(_claimed), _BARE),
+    "published already": Case("publish", "idle", _published, _BARE),
+    "another token in publish": Case("publish", "lease_lost", _wrong_token(_computed), _BARE),
+    "expired in publish": Case("publish", "lease_lost", _expired(_computed), _BARE),
+}

@@ -1,0 +1,157 @@
+"""Real beat and worker processes on a Postgres and a Valkey of their own; started once a module."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from celery import Celery
+from redis import Redis
+from sqlalchemy import NullPool, create_engine
+
+from ops.embedded.postgres import FAST, PostgresServer
+from ops.embedded.process import popen_options, wait_until
+from ops.embedded.valkey import ValkeyServer
+from ops.stack import create_worker_role
+from schedules.settings import schedule_app
+from sql.migrate import migrate
+from support.servers import LOGIN
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE = 30
+BEAT_READY = r"beat: Acquired lock"
+WORKER_READY = r"@\S+ ready\."
+
+
+class CeleryProcess:
+    """One process with what it has printed so far."""
+
+    def __init__(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "tasks.app", *arguments, "--loglevel=INFO"],
+            env=environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **popen_options(None, death_signal=signal.SIGKILL, own_session=True),
+        )
+        self.lines: list[str] = []
+        self._news = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._news:
+                self.lines.append(line)
+                self._news.notify_all()
+
+    def wait_for(self, pattern: str, times: int = 1, deadline: float = DEADLINE) -> None:
+        """Wait until `pattern` was printed `times` times."""
+        with self._news:
+            found = self._news.wait_for(lambda: self.count(pattern) >= times, deadline)
+        assert found, f"{self.name} never said {pattern!r}:\n{self.tail()}"
+
+    def count(self, pattern: str) -> int:
+        return sum(bool(re.search(pattern, line)) for line in list(self.lines))
+
+    def tail(self) -> str:
+        return "".join(self.lines[-40:])
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(with_signal)
+        self.process.wait(DEADLINE)
+
+    def kill(self) -> None:
+        """Kill the process and its pool children."""
+        if self.is_running():
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(DEADLINE)
+
+
+@dataclass
+class Rig:
+    """The servers, and what runs on them."""
+
+    postgres: PostgresServer
+    valkey: ValkeyServer
+    database: Database
+    resources: ExitStack
+    app: Celery = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.app = schedule_app(self.valkey.redis_url)
+
+    @property
+    def redis(self) -> Redis:
+        return Redis.from_url(self.valkey.redis_url, decode_responses=True)
+
+    def beat(self, *, ready: str = BEAT_READY, **settings: str) -> CeleryProcess:
+        """Start a beat and return when it holds the lock."""
+        return self.start("beat", ["beat"], ready, settings)
+
+    def worker(self, *queues: str, processes: int = 1, **settings: str) -> CeleryProcess:
+        """Start a worker of `queues` and return when it consumes."""
+        name = queues[0]
+        options = ["worker", "-n", f"{name}@test", "-Q", ",".join(queues), "-c", str(processes)]
+        return self.start(name, options, WORKER_READY, settings)
+
+    def start(
+        self, name: str, arguments: list[str], ready: str, settings: dict[str, str]
+    ) -> CeleryProcess:
+        process = CeleryProcess(name, arguments, self._environment(settings))
+        self.resources.callback(process.kill)
+        process.wait_for(ready)
+        return process
+
+    def _environment(self, settings: dict[str, str]) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")}
+        ours = {"database_url": self.database.url, "redis_url": self.valkey.redis_url, **settings}
+        return inherited | {
+            "PYTHONUNBUFFERED": "1",
+            **{f"STATS_REFRESH_{name.upper()}": value for name, value in ours.items()},
+        }
+
+    def history(self, entry: str) -> int:
+        """Return how many runs of `entry` have a row."""
+        [[runs]] = self.database.admin(
+            "select count(*) from public.cron_run_history where job_name = :entry", entry=entry
+        )
+        return runs
+
+
+@contextmanager
+def rig() -> Iterator[Rig]:
+    """Yield a migrated database and a Valkey; whatever was started on them ends with them."""
+    from conftest import Database
+
+    with ExitStack() as resources:
+        postgres = resources.enter_context(PostgresServer(settings=FAST))
+        valkey = resources.enter_context(ValkeyServer(append_only=True))
+        migrate(create_engine(postgres.url(), poolclass=NullPool))
+        create_worker_role(postgres.url())
+        database = Database(postgres.url(user=LOGIN), postgres.url())
+        resources.callback(database.engine.dispose)
+        yield Rig(postgres, valkey, database, resources)
+
+
+def soon(condition, within: float = DEADLINE) -> bool:
+    """Wait until `condition` holds."""
+    return wait_until(condition, within, interval=0.02)
