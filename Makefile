@@ -8,7 +8,7 @@ RUN    := $(VENV)/bin/python
 
 FILE   ?=
 FORMAT ?= strong
-UNIT   ?= kg
+UNIT   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -23,7 +23,7 @@ help:
 
 .PHONY: demo
 demo: $(STAMP)
-	@$(RUN) -m ops.cli demo $(if $(FILE),--file "$(FILE)") --format "$(FORMAT)" --unit "$(UNIT)"
+	@$(RUN) -m ops.cli demo $(if $(FILE),--file "$(FILE)") --format "$(FORMAT)" $(if $(UNIT),--unit "$(UNIT)")
 
 .PHONY: up
 up: $(STAMP)

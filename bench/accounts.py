@@ -27,7 +27,8 @@ LARGE = Size("large account", 5_000, 1_200)
 
 _EXERCISES = text("""
     insert into public.exercises (id, owner_user_id, name, tracking)
-    select cast(:user_id as text) || ':' || n, cast(:user_id as uuid), 'Exercise ' || n, 'weight_reps'
+    -- As the product makes them: the text of a random uuid.
+    select md5(cast(:user_id as text) || 'exercise' || n)::uuid::text, cast(:user_id as uuid), 'Exercise ' || n, 'weight_reps'
     from generate_series(0, :exercises - 1) n
 """)
 _SESSIONS = text("""
@@ -46,7 +47,7 @@ _PARTS = text("""
     select
         md5(cast(:user_id as text) || 'part' || n || '-' || p)::uuid, md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid),
         -- Six neighbours of a place that walks through the list, so that every exercise comes round.
-        cast(:user_id as text) || ':' || (n * 5 + p) % :exercises, p
+        md5(cast(:user_id as text) || 'exercise' || (n * 5 + p) % :exercises)::uuid::text, p
     from generate_series(0, :sessions - 1) n
     cross join generate_series(1, 6) p
 """)

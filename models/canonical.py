@@ -170,7 +170,7 @@ class StatsMutationReceipt(Base):
     """The answer to a write, kept under the client's mutation id so that a repeated request gets it again."""
 
     __tablename__ = "stats_mutation_receipts"
-    __table_args__ = (Index("stats_mutation_receipts_created_at_idx", "created_at", postgresql_using="brin"),)
+    __table_args__ = (Index("stats_mutation_receipts_created_at_idx", "created_at"),)
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     mutation_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -41,7 +41,9 @@ def up() -> None:
 def demo(
     file: Annotated[Path | None, typer.Option("--file", help="A history; without it a made-up one.")] = None,
     format: Format = "strong",
-    unit: Annotated[str, typer.Option("--unit", help="kg or lb: the file's unit of weight.")] = "kg",
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="kg or lb; kg where neither this nor the file says it.")
+    ] = None,
 ) -> None:
     """Import a history into a stack of its own, wait until it is published, show the result, stop."""
     from ops.demo import run

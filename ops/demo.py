@@ -16,6 +16,7 @@ from ops.embedded.process import wait_until
 from ops.errors import OperatorError
 from ops.freshness import Freshness, freshness
 from ops.importers.history import ParsedHistory
+from ops.importers.units import UnitMissing
 from ops.importing import import_and_account, read_history
 from ops.sample_history import sample_history
 from ops.stack import running_stack
@@ -27,7 +28,7 @@ PUBLISHED_WITHIN = 60
 """Seconds after the last save in which everything has to be published."""
 
 
-def run(file: Path | None, format: str, unit: str) -> None:
+def run(file: Path | None, format: str, unit: str | None) -> None:
     """Import `file` (without one: a made-up history) and show that all of it is published.
 
     Raises OperatorError where anything fell short.
@@ -37,7 +38,7 @@ def run(file: Path | None, format: str, unit: str) -> None:
     console = (
         terminal if terminal.is_terminal else Console(markup=False, emoji=False, highlight=False, width=140)
     )
-    provider, history = _history(file, format, unit)
+    provider, history = _history(console, file, format, unit)
     console.print(f"history: {file or 'a made-up one, two years'} ({history.data_rows} sets)")
     console.print("starting Postgres, Valkey, workers, beat and Flower ...")
     try:
@@ -51,8 +52,17 @@ def run(file: Path | None, format: str, unit: str) -> None:
         raise OperatorError("stopped before the end; nothing is left behind", exit_code=130) from stop
 
 
-def _history(file: Path | None, format: str, unit: str) -> tuple[str, ParsedHistory]:
-    return ("sample", sample_history()) if file is None else (format, read_history(file, format, unit))
+def _history(
+    console: Console, file: Path | None, format: str, unit: str | None
+) -> tuple[str, ParsedHistory]:
+    if file is None:
+        return "sample", sample_history()
+    try:
+        return format, read_history(file, format, unit)
+    except UnitMissing:
+        # An import asks; the demo's account is gone in a minute, so it goes on and says what it took.
+        console.print("the file does not say its weight unit: taken as kg (UNIT=lb for pounds)")
+        return format, read_history(file, format, "kg")
 
 
 def _show_main_job(console: Console, engine: Engine, provider: str, history: ParsedHistory) -> None:

@@ -132,7 +132,9 @@ class _Plan:
             create_worker_role(self.urls.admin_url)
 
     def _worker(self, queue: str, *, processes: int = 2) -> Service:
-        options = ("worker", "-n", f"{queue}@%h", "-Q", queue, "-c", str(processes))
+        # Workers have nothing to tell each other: without the greeting each start and reconnect is a second shorter.
+        alone = ("--without-mingle", "--without-gossip")
+        options = ("worker", "-n", f"{queue}@%h", "-Q", queue, "-c", str(processes), *alone)
         return self._celery(
             queue, *options, ready=re.compile(rf"{queue}@\S+ ready\."), stop_timeout=_TASK_TIMEOUT
         )

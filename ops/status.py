@@ -42,7 +42,7 @@ def worker_status(engine: Engine) -> dict[str, Any]:
 def status_table(status: dict[str, Any]) -> Table:
     """Return the status as a table for a person; the settings row stays with `--json`."""
     table = Table(title="stats-refresh status", show_header=False)
-    for subject in ("accounts", "jobs", "leases", "last_hour"):
+    for subject in ("accounts", "jobs", "leases", "last_hour", "rollover", "maintenance"):
         for name, value in _flat(subject.replace("_", " ") + ":", status[subject]):
             table.add_row(name, value)
     if not status["messages_are_english"]:

@@ -37,11 +37,12 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
 
         RedBeat counts the wait from the last run, which is right only at the moment of that run.
         """
-        now: datetime = self._default_now()
         if self.last_run_at is None:
+            now: datetime = self._default_now()
             return now
         wait: timedelta | None = self.schedule.remaining_estimate(self.last_run_at)
-        return None if wait is None else now + max(wait, timedelta(0))
+        # The clock is read after the wait: a little late is the right second, a little early the one before.
+        return None if wait is None else self._default_now() + max(wait, timedelta(0))
 
     def _slot(self) -> tuple[datetime, float, int] | None:
         """Return the newest grid point, the seconds to the next one, and how many were missed between.

@@ -33,6 +33,7 @@ app.conf.update(
     task_send_sent_event=True,
     # Acked early: a message only hints, and the lease in Postgres brings lost work back.
     task_acks_late=False,
+    worker_consumer="tasks.consumer:ReconnectingConsumer",
     # One message at a time, so that a waiting stage never sits behind another in one process.
     worker_prefetch_multiplier=1,
     task_create_missing_queues=True,

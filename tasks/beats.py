@@ -65,7 +65,9 @@ def record(connection: Connection, run: BeatRun, answer: Mapping[str, Any]) -> N
 
 def record_rolled_back(connection: Connection, run: BeatRun, error: BaseException) -> None:
     """Add the row of a run whose own transaction committed nothing."""
-    _insert(connection, run, "failed", None, f"{type(error).__name__}: {error}")
+    # The driver's own words: SQLAlchemy adds the statement and a link.
+    cause = getattr(error, "orig", None) or error
+    _insert(connection, run, "failed", None, f"{type(cause).__name__}: {cause}".strip().partition("\n")[0])
 
 
 def _insert(

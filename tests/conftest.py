@@ -21,6 +21,7 @@ from support.servers import (
     server_name,
     test_server,
 )
+from twins import apply_twin
 
 from sql.migrate import migrate
 from tasks.transaction import Identity, account, service, transaction
@@ -88,6 +89,7 @@ def template_database(postgres_server: TestServer) -> Iterator[str]:
     with administrator(postgres_server).connect() as connection:
         connection.execute(text(f"create database {name}"))
         migrate(create_engine(postgres_server.url(name), poolclass=NullPool))
+        apply_twin(create_engine(postgres_server.url(name), poolclass=NullPool))
         create_login(postgres_server)
         yield name
         connection.execute(text(f"drop database {name} with (force)"))

@@ -23,6 +23,7 @@ from sqlalchemy import Engine, TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from ops.errors import OperatorError
+from ops.importers.doubles import OtherSources
 from ops.importers.history import (
     ImportedBlock,
     ImportedSession,
@@ -130,6 +131,7 @@ class _Saving:
         self._provider = provider
         self._zone = zone
         self._stored_refs: frozenset[str] = frozenset()
+        self._others: OtherSources | None = None
         self._exercises: dict[str, _Exercise] = {}
         self._skipped: list[SkippedRow] = []
         self._sets_taken = 0
@@ -145,7 +147,11 @@ class _Saving:
 
     def prepare(self, history: ParsedHistory) -> None:
         """Find out what is stored already, and the exercise of every name that the other sessions use."""
-        self._stored_refs = self._read_stored_refs()
+        with transaction(self._engine, account(self._user)) as connection:
+            self._stored_refs = frozenset(
+                connection.scalars(_STORED_REFS, {"user": self._user, "source": self._provider})
+            )
+            self._others = OtherSources(connection, self._user, self._provider)
         for session in history.sessions:
             if session.source_ref in self._stored_refs:
                 continue
@@ -164,6 +170,9 @@ class _Saving:
             self._refused += 1
             return
         sets = [a_set for block in blocks for a_set in block.sets]
+        if same := self._same_workout(session, sets):
+            self._leave(sets, same)
+            return
         try:
             receipt = self._call(_SAVE_SESSION, payload=json.dumps(self._payload(session, blocks)))
         except DBAPIError as error:
@@ -192,6 +201,12 @@ class _Saving:
             stats_requested_version=self._requested_version,
         )
 
+    def _same_workout(self, session: ImportedSession, sets: Iterable[ImportedSet]) -> str | None:
+        if self._others is None:
+            return None
+        started_at = self._local(session.started_at_local)
+        return self._others.same_workout(session.session_date, started_at, sets)
+
     def _leave(self, sets: Iterable[ImportedSet], reason: str) -> None:
         self._skip(sets, reason)
         self._already_there += 1
@@ -216,10 +231,6 @@ class _Saving:
         self._skip([a_set], reason)
         return False
 
-    def _read_stored_refs(self) -> frozenset[str]:
-        with transaction(self._engine, account(self._user)) as connection:
-            return frozenset(connection.scalars(_STORED_REFS, {"user": self._user, "source": self._provider}))
-
     def _resolve(self, name: str, tracking: Tracking) -> _Exercise:
         try:
             resolved = self._call(
@@ -240,7 +251,7 @@ class _Saving:
             expected_user_id=str(self._user),
             session_date=session.session_date.isoformat(),
             title=session.title,
-            started_at=self._started_at(session.started_at_local),
+            started_at=_iso(self._local(session.started_at_local)),
             duration_seconds=session.duration_seconds,
             notes=session.notes,
             source=self._provider,
@@ -256,8 +267,8 @@ class _Saving:
         )
         return payload | {"mutation_id": str(_mutation_id(payload))}
 
-    def _started_at(self, local: datetime | None) -> str | None:
-        return None if local is None else local.replace(tzinfo=self._zone).isoformat()
+    def _local(self, printed: datetime | None) -> datetime | None:
+        return None if printed is None else printed.replace(tzinfo=self._zone)
 
 
 def _mutation_id(payload: dict[str, object]) -> UUID:
@@ -283,6 +294,10 @@ def _set_payload(a_set: ImportedSet) -> dict[str, object]:
 def _json_number(value: Decimal | None) -> float | None:
     # JSON prints the shortest decimal that names a float: up to 15 digits, the same one that went in.
     return None if value is None else float(value)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _given(**fields: object) -> dict[str, object]:

@@ -30,6 +30,10 @@ _METRES_PER_WORD: Mapping[str, Decimal] = {
 }  # fmt: skip
 
 
+class UnitMissing(OperatorError):
+    """Neither the file nor the caller says the unit of its weights."""
+
+
 def asked_unit(unit: str | None) -> Unit | None:
     """Return the `--unit` option; raises OperatorError where it is no unit."""
     if unit is None:
@@ -70,9 +74,9 @@ class WeightUnits:
         """Return the unit of the weights whose row names none."""
         return self._unit
 
-    def missing(self, line: int) -> OperatorError:
+    def missing(self, line: int) -> UnitMissing:
         """Return the error for a weight whose unit nobody named."""
-        return OperatorError(
+        return UnitMissing(
             f"{self._path}: this {self._format} export does not say its weight unit (line {line}):"
             " pass --unit kg or --unit lb"
         )

@@ -44,7 +44,7 @@ _HISTORY = """
     select p.id, 1, 20 + p.position % 50 + extract(doy from s.session_date)::integer % 7, 3 + p.position % 9
     from parts p join sessions s on s.id = p.session_id
 """
-_CANONICAL_HASH = """
+CANONICAL_HASH = """
     select md5(string_agg(x.line, '|' order by x.line)) from (
         select w::text as line from public.workout_sessions w where w.user_id = :user
         union all
@@ -113,10 +113,6 @@ class Account:
         )
         return requested == applied
 
-    def canonical_hash(self) -> str:
-        [(found,)] = self.database.admin(_CANONICAL_HASH, user=self.user_id)
-        return found
-
     def assert_converged(self) -> None:
         """Everything requested is published, equals the reckoning, and no private output is left."""
         assert self.is_fresh()
@@ -164,7 +160,8 @@ class Run:
     def column(self, expression: str) -> Any:
         """Return one value of the run's row."""
         [(value,)] = self.database.admin(
-            f"select {expression} from public.user_stats_projection_runs where id = cast(:run as uuid)", run=self.id
+            f"select {expression} from public.user_stats_projection_runs where id = cast(:run as uuid)",
+            run=self.id,
         )
         return value
 
@@ -236,7 +233,8 @@ def end_backoffs(database: Database) -> None:
 
 def set_settings(database: Database, **settings: object) -> Json:
     return database.as_service().value(
-        "select public.update_stats_projection_settings_v1(cast(:changes as jsonb))", changes=json.dumps(settings)
+        "select public.update_stats_projection_settings_v1(cast(:changes as jsonb))",
+        changes=json.dumps(settings),
     )
 
 

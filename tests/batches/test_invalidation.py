@@ -119,7 +119,12 @@ def test_outputs_that_somebody_touched_cost_an_attempt(database, account, tamper
 def test_everything_deleted_is_noticed_even_where_nothing_is_left_to_count(database, account):
     run = claim_run(database)
     run.steps(2)
-    for table in ("stats_batch_exercises", "stats_input_days", "stats_output_daily_rollups", "stats_output_records"):
+    for table in (
+        "stats_batch_exercises",
+        "stats_input_days",
+        "stats_output_daily_rollups",
+        "stats_output_records",
+    ):
         database.admin(f"delete from stats_private.{table}")
     for table in ("rep_maxes", "rep_max_steps", "pr_summaries"):
         database.admin(f"delete from stats_private.stats_output_{table}")

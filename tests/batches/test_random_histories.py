@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 DAYS = ("2025-12-29", "2026-02-28", "2026-11-02", "2026-11-29", "2026-11-30", "2026-12-01")
 
 EVENTS = st.sampled_from(
-    ["step", "step", "step", "step", "save", "die", "double", "tamper", "new policy", "midnight", "ask", "delete"]
+    [
+        "step",
+        "step",
+        "step",
+        "step",
+        "save",
+        "die",
+        "double",
+        "tamper",
+        "new policy",
+        "midnight",
+        "ask",
+        "delete",
+    ]
 )
 
 

@@ -90,7 +90,9 @@ def test_each_retry_waits_longer_and_after_the_last_one_the_attempt_has_failed(d
     answer = run.step()
     assert (answer["response"], answer["sqlstate"], answer["attempts"]) == ("failed", "57014", 1)
     assert outputs(database) == 0
-    assert account.jobs("status", "attempts", "retry_not_before > clock_timestamp()") == [("pending", 1, True)]
+    assert account.jobs("status", "attempts", "retry_not_before > clock_timestamp()") == [
+        ("pending", 1, True)
+    ]
 
     release(database)
     assert drain(database)[-1] == "computed"
@@ -151,11 +153,13 @@ def test_a_persons_cancel_is_raised_and_the_batch_is_as_before(database, run):
     worker = threading.Thread(target=compute)
     worker.start()
     assert wait_until(
-        lambda: database.admin(
-            "select pg_catalog.pg_cancel_backend(pid) from pg_catalog.pg_stat_activity"
-            " where wait_event = 'PgSleep' and datname = current_database()"
-        )
-        != [],
+        lambda: (
+            database.admin(
+                "select pg_catalog.pg_cancel_backend(pid) from pg_catalog.pg_stat_activity"
+                " where wait_event = 'PgSleep' and datname = current_database()"
+            )
+            != []
+        ),
         10,
     )
     worker.join(10)

@@ -87,7 +87,9 @@ def test_a_scope_of_more_than_a_hundred_exercises_begins_at_its_date(database):
     answers = run.finish()
     assert [a["next_offset"] for a in answers[:-1]] == [0, 100, 120]
     assert answers[0]["total_exercises"] == 120
-    days = database.admin("select distinct day::text from stats_private.stats_output_daily_rollups order by 1")
+    days = database.admin(
+        "select distinct day::text from stats_private.stats_output_daily_rollups order by 1"
+    )
     assert days == [("2026-03-08",), ("2026-11-20",)]
     publish(database, run)
     account.assert_converged()
@@ -134,7 +136,9 @@ def test_what_was_deleted_disappears_from_a_batched_account_too(database):
     database.admin("delete from public.session_exercise_part where exercise_id = :gone", gone=gone)
     account.enqueue(event="session_deleted")
     drain(database)
-    assert not database.admin("select from public.user_exercise_daily_rollups where exercise_id = :gone", gone=gone)
+    assert not database.admin(
+        "select from public.user_exercise_daily_rollups where exercise_id = :gone", gone=gone
+    )
     account.assert_converged()
 
 

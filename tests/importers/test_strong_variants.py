@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -283,3 +284,24 @@ def test_a_session_of_notes_alone_is_no_session(export):
 def test_a_file_of_notes_alone_is_refused(export):
     with pytest.raises(OperatorError, match="none of its 1 rows is a set; line 2"):
         parse(export(COLUMNS, "2024-01-08 18:30:00,Push,1h,Bench,Note,,,,,why,,"), "kg")
+
+
+# --- size
+
+
+def test_a_large_file_is_read_in_little_memory(export):
+    line = '2024-01-{:02} 18:{:02}:00,"Push",1h 5m,"Exercise {}",{},{},8,0,0,"","",'
+    lines = [
+        line.format(1 + row // 1000, row // 20 % 60, row // 4 % 120, 1 + row % 4, 40 + row % 60)
+        for row in range(25_000)
+    ]
+    path = export(COLUMNS, *lines)
+    del lines
+    tracemalloc.start()
+    history = parse(path, "kg")
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert history.taken == 25_000
+    # Measured: 7 and 18 MiB. The whole history is held, because every row of an exercise shows its tracking.
+    assert kept < 16 * 2**20
+    assert peak < 26 * 2**20

@@ -164,7 +164,9 @@ CASES: dict[str, Case] = {
     "published": Case("publish", "published", _computed, _PUBLISHED, (_CLAIM,)),
     "published by a beat": Case("publish", "published", _by_a_beat(_computed), _PUBLISHED, (_CLAIM,)),
     "rejected: base moved": Case("publish", "rejected", _base_moved, _REJECTED, (_CLAIM,), "base_moved"),
-    "rejected: session deleted": Case("publish", "rejected", _deleted, _REJECTED, (_CLAIM,), "canonical_deleted"),
+    "rejected: session deleted": Case(
+        "publish", "rejected", _deleted, _REJECTED, (_CLAIM,), "canonical_deleted"
+    ),
     "rejected: manifest": Case("publish", "rejected", _tampered, _REJECTED, (_CLAIM,), "manifest"),
     "failed in publish": Case("publish", "failed", _sabotaged(_computed, HEADERS), _FAILED, (_CLAIM,)),
     "nothing to publish": Case("publish", "idle", _by_a_beat(_claimed), _BARE),

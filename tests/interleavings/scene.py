@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -27,20 +27,32 @@ OUTPUT = "stats_private.stats_output_daily_rollups"
 HEADERS = "public.user_pr_overview_snapshot_headers"
 """Publish inserts here, after the read models and before the state row."""
 
+READ_MODELS = (
+    "public.user_exercise_daily_rollups",
+    "public.user_exercise_records",
+    "public.user_pr_exercise_summary_snapshots",
+    "public.user_exercise_rep_maxes",
+    "public.user_training_period_stats",
+    "public.user_calendar_day_summaries",
+    HEADERS,
+)
+OUTPUTS = (
+    OUTPUT,
+    "stats_private.stats_output_records",
+    "stats_private.stats_output_pr_summaries",
+    "stats_private.stats_output_rep_maxes",
+    "stats_private.stats_output_rep_max_steps",
+    "stats_private.stats_output_periods",
+    "stats_private.stats_output_calendar",
+)
 TABLES = (
     "public.user_exercise_stats_refresh_jobs",
     "public.user_stats_refresh_state",
     "public.user_stats_projection_runs",
-    "public.user_exercise_daily_rollups",
-    "public.user_exercise_records",
-    "public.user_pr_exercise_summary_snapshots",
-    HEADERS,
-    OUTPUT,
-    "stats_private.stats_output_records",
-    "stats_private.stats_output_pr_summaries",
+    "public.user_pr_overview_rollover_state",
+    *READ_MODELS,
+    *OUTPUTS,
 )
-READ_MODELS = TABLES[3:7]
-OUTPUTS = TABLES[7:]
 _GATE = 20260310
 
 # ---------------------------------------------------------------- calls that a session starts
@@ -94,6 +106,14 @@ def outcome(future: Future[Any]) -> Any:
     """Return what the statement answered, or what it raised as {raised, message, constraint}."""
     try:
         return future.result(DEADLINE)
+    except DBAPIError as error:
+        return raised(error)
+
+
+def answer_of(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what the call answers, or what it raised, its commit included."""
+    try:
+        return call(*arguments)
     except DBAPIError as error:
         return raised(error)
 
@@ -206,7 +226,7 @@ def change_settings(database: Database, **values: int) -> None:
 
 
 def expire_lease(database: Database, run: Json) -> None:
-    """Let the run's lease have run out a second ago."""
+    """Let the run's lease run out at this very moment: after the start of every transaction that is open."""
     with database.admin_engine.begin() as connection:
         connection.execute(
             text("select set_config('lift_guild.stats_lease_token', :token, true)"),
@@ -215,7 +235,7 @@ def expire_lease(database: Database, run: Json) -> None:
         connection.execute(
             text(
                 "update public.user_stats_projection_runs"
-                " set lease_until = clock_timestamp() - interval '1 second' where id = cast(:id as uuid)"
+                " set lease_until = clock_timestamp() where id = cast(:id as uuid)"
             ),
             {"id": run["run_id"]},
         )

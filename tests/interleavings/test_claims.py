@@ -11,6 +11,7 @@ from support.races import DEADLINE
 from .scene import OUTPUT as COMPUTE
 from .scene import (
     admin_session,
+    answer_of,
     assert_converges,
     change_settings,
     drop_backoff,
@@ -99,7 +100,7 @@ def test_an_account_in_flight_is_not_claimed_again(database, app_account, stages
     app_account.save()
     stages.claim()
     app_account.save()
-    assert stages.claim() == {"response": "idle"}
+    assert answer_of(stages.claim) == {"response": "idle"}
     assert runs_in_flight(database) == [app_account.user_id]
 
 
@@ -264,6 +265,26 @@ def test_an_expired_run_whose_row_somebody_holds_is_left_alone(database, app_acc
     assert run_row(database, run, "phase", "attempts") == ("claimed", 1)
     assert stages.claim()["response"] == "claimed"
     assert run_row(database, run, "phase") == ("failed",)
+
+
+def test_recovery_waits_for_no_job_row_and_the_next_account_is_claimed(database, app_account, stages):
+    """An operator who looks at one job FOR UPDATE holds back that account, not every account's claim."""
+    app_account.save()
+    run = stages.claim()
+    other = AppAccount(database)
+    other.save()
+    expire_lease(database, run)
+    with admin_session(database, "operator") as operator, session(database, "claim") as claimer:
+        operator.run(
+            "select id from public.user_exercise_stats_refresh_jobs where user_id = :user for update",
+            user=app_account.user_id,
+        )
+        answer = start_claim(claimer)
+        wait_until_blocked_or_done(database, claimer, answer)
+        assert answer.done(), "a claim waits for nobody's job row"
+        assert outcome(answer)["user_id"] == str(other.user_id)
+        claimer.commit()
+    assert stages.claim()["user_id"] == str(app_account.user_id)
 
 
 def test_a_claim_recovers_one_run_a_call(database, stages):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from batches import scene as batches
 from support.app import AppAccount
 from support.races import DEADLINE, wait_until_blocked
 
@@ -153,3 +154,58 @@ def test_a_stage_renews_its_lease(database, app_account, stages, stage):
         (start_compute if stage == "compute" else start_publish)(worker, run).result(DEADLINE)
         worker.commit()
     assert run_row(database, run, "lease_until") > before
+
+
+def test_a_message_of_a_batch_chain_that_comes_late_or_twice_changes_nothing(database):
+    batches.set_settings(database, batch_size=2)
+    account = batches.Account(database, 5)
+    run = batches.claim_run(database)
+    assert run.step()["next_offset"] == 0
+    assert run.step(0)["next_offset"] == 2
+    assert run.step(2)["next_offset"] == 4
+    before = picture(database)
+    assert [run.step(offset)["response"] for offset in (0, 2, 5, 99)] == ["idle"] * 4
+    assert picture(database) == before
+    assert run.finish()[-1]["response"] == "computed"
+    before = picture(database)
+    assert [run.step(offset)["response"] for offset in (0, 4, 5)] == ["idle"] * 3
+    assert picture(database) == before
+    assert batches.publish(database, run)["response"] == "published"
+    account.assert_converged()
+
+
+def test_a_second_step_of_a_batch_finds_the_run_held(database):
+    batches.set_settings(database, batch_size=2)
+    account = batches.Account(database, 5)
+    run = batches.claim_run(database)
+    run.step()
+    with (
+        gate(database, OUTPUT) as keeper,
+        session(database, "first") as first,
+        session(database, "second") as second,
+    ):
+        computing = start_compute(first, run.claimed)
+        wait_until_blocked(database, first, by=keeper)
+        doubled = start_compute(second, run.claimed)
+        wait_until_blocked_or_done(database, second, doubled)
+        keeper.rollback()
+        assert outcome(computing)["next_offset"] == 2
+        first.commit()
+        assert outcome(doubled) == {"response": "idle"}
+        second.commit()
+    run.finish()
+    assert batches.publish(database, run)["response"] == "published"
+    account.assert_converged()
+
+
+def test_a_transaction_advances_a_run_by_one_step_however_often_it_calls(database):
+    batches.set_settings(database, batch_size=2)
+    batches.Account(database, 5)
+    run = batches.claim_run(database)
+    with session(database, "sql scheduler") as scheduler:
+        assert start_compute(scheduler, run.claimed).result(DEADLINE)["next_offset"] == 0
+        for _ in range(3):
+            again = start_compute(scheduler, run.claimed).result(DEADLINE)
+            assert (again.get("reason"), again["next_offset"]) == ("transaction_boundary_required", 0)
+        scheduler.commit()
+    assert run.step(0)["next_offset"] == 2

@@ -75,7 +75,9 @@ def test_a_stage_in_the_tasks_frame_is_one_commit(database, app_account, stages,
     assert_one_commit(database, before, after, versions, case.writes)
 
 
-@pytest.mark.parametrize("name", ["claimed", "computed", "failed in compute", "published", "rejected: manifest"])
+@pytest.mark.parametrize(
+    "name", ["claimed", "computed", "failed in compute", "published", "rejected: manifest"]
+)
 def test_a_stage_called_from_sql_is_one_commit(database, app_account, stages, worker, name):
     case = CASES[name]
     run = prepare(case, database, app_account, stages)

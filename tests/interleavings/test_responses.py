@@ -15,7 +15,9 @@ from .cases import CASES, prepare
 @pytest.fixture
 def worker_process(database, monkeypatch):
     """This process, configured as a worker that leaves the hand-off to the beats: no broker is needed."""
-    monkeypatch.setenv("STATS_REFRESH_DATABASE_URL", database.engine.url.render_as_string(hide_password=False))
+    monkeypatch.setenv(
+        "STATS_REFRESH_DATABASE_URL", database.engine.url.render_as_string(hide_password=False)
+    )
     monkeypatch.setenv("STATS_REFRESH_WAKE", "off")
     tasks.config.config.cache_clear()
     tasks.database.engine.cache_clear()
@@ -55,7 +57,9 @@ def test_through_the_task(database, app_account, stages, worker_process, name):
     assert shown["response"] == case.response
     if case.response == "failed":
         assert "sabotage" in shown["text"], "Flower shows why"
-        assert app_account.jobs("status", "error_message") == [("pending", "sabotage")], "after the record committed"
+        assert app_account.jobs("status", "error_message") == [("pending", "sabotage")], (
+            "after the record committed"
+        )
     elif case.writes:
         assert shown["user"] == str(app_account.user_id)
 

@@ -10,7 +10,7 @@ import uuid
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -40,19 +40,20 @@ DAYS = st.sampled_from(
     ]
 )
 WITH_WEIGHT = ("weight_reps", "bodyweight_reps", "assisted_reps", "weight_duration", "weight_distance")
+MOSTLY_LIFTED = (*["weight_reps"] * 5, *WITH_WEIGHT)
 WITHOUT_WEIGHT = ("reps_only", "duration", "distance_duration")
 EXERCISES = ("Squat", "Bench", "Dip", "Carry", "Run")
 
 SETS = st.fixed_dictionaries(
     {
-        "weight_kg": st.sampled_from([None, 0, "20.5", "20.4999", 40, 60, "60.005", 100]),
+        "weight_kg": st.sampled_from([None, 0, 20.5, 20.4999, 40, 60, 60.005, 100]),
         "reps": st.sampled_from([None, 0, 1, 2, 5, 8, 12, 13, 36, 37]),
     },
     optional={
         "set_type": st.sampled_from(["normal", "warmup", "drop", "failure"]),
         "is_completed": st.booleans(),
         "duration_seconds": st.sampled_from([0, 30, 61]),
-        "distance_m": st.sampled_from([0, "100.5", 2000]),
+        "distance_m": st.sampled_from([0, 100.5, 2000]),
     },
 )
 SESSIONS = st.fixed_dictionaries(
@@ -62,7 +63,7 @@ SESSIONS = st.fixed_dictionaries(
         "started_at": st.sampled_from([None, "2024-01-01T06:00:00Z", "2024-01-01T23:30:00Z"]),
         "duration_seconds": st.sampled_from([None, 0, 3600]),
         "blocks": st.lists(
-            st.tuples(st.sampled_from(EXERCISES), st.lists(SETS, max_size=3)), min_size=1, max_size=4
+            st.tuples(st.sampled_from(EXERCISES), st.lists(SETS, max_size=4)), min_size=1, max_size=5
         ),
     }
 )
@@ -73,7 +74,7 @@ class History(RuleBasedStateMachine):
 
     database = None
 
-    @initialize(trackings=st.lists(st.sampled_from(WITH_WEIGHT), min_size=5, max_size=5))
+    @initialize(trackings=st.lists(st.sampled_from(MOSTLY_LIFTED), min_size=5, max_size=5))
     def open_account(self, trackings: list[str]) -> None:
         self.account = AppAccount(self.database)
         self.stages = Stages(self.database)
@@ -100,6 +101,8 @@ class History(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(EXERCISES), day=DAYS, one_rm_kg=st.sampled_from(["41.50", "120", "9999.99"]))
     def state_a_one_rm(self, name: str, day: date, one_rm_kg: str) -> None:
+        if self.trackings[name] not in WITH_WEIGHT:
+            return
         receipt = self.account.call(
             "select public.set_manual_pr_v1(:exercise, :one_rm, :day, 'manual', :user, :mutation)",
             exercise=self.account.exercise(name),
@@ -215,5 +218,7 @@ def test_any_history_ends_equal_to_the_reckoning_and_to_a_rebuild(database):
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
+            # Shrinking replays whole histories for minutes; the failing one is printed in full as it is.
+            phases=(Phase.reuse, Phase.generate),
         ),
     )

@@ -9,14 +9,20 @@ from ops.sample_history import PROVIDER, sample_history
 
 
 @pytest.mark.parametrize(
-    "file",
-    ["strong-kg-de-10months.csv", "strong-kg-olympic-lifting.csv"],
+    ("format", "file", "unit"),
+    [
+        ("strong", "strong-kg-de-10months.csv", "kg"),
+        ("strong", "strong-kg-olympic-lifting.csv", "kg"),
+        ("strong", "strong-zh-lb-3years.csv", "lb"),
+        ("strong", "strong-semicolon-numbered-small.csv", None),
+        ("hevy", "hevy-kg-small.csv", None),
+    ],
 )
-def test_a_strong_export_and_what_happens_to_it_afterwards(
-    database, app_account, settle, published, rebuild, real_file, file
+def test_a_real_export_and_what_happens_to_it_afterwards(
+    database, app_account, settle, published, rebuild, real_file, format, file, unit
 ):
-    history = read_history(real_file(file), "strong", "kg")
-    import_history(database.engine, app_account.user_id, "strong", history)
+    history = read_history(real_file(file), format, unit)
+    import_history(database.engine, app_account.user_id, format, history)
 
     _edit_move_and_delete(database, app_account, settle, published, rebuild)
 

@@ -13,7 +13,9 @@ from .daily_rollups import daily_rollups
 from .e1rm import estimated_one_rm
 from .pr_summaries import one_year_before, pr_summaries
 from .records import records
+from .rep_maxes import rep_maxes
 from .rows import Account, Exercise, ManualRecord, Part, Policy, Session, Set
+from .training_periods import calendar_days, start_of_week, training_periods
 
 POLICY = Policy()
 DAY = date(2026, 3, 10)
@@ -492,3 +494,101 @@ def test_differences_tells_null_from_0_and_names_missing_columns():
         "a: y: expected 1, found no such column",
         "a: z: expected no such column, found 2",
     ]
+
+
+# --- rep maxes
+
+
+def test_a_rep_max_is_the_best_weight_done_for_at_least_so_many_reps():
+    first, second, third = days_of_march(1, 2, 3)
+    diary = Diary(squat="weight_reps")
+    for session_id, day in ((A, first), (B, second), (C, third)):
+        diary.session(session_id, day)
+    diary.part(A, "squat", (100, 3), (80, 13))
+    diary.part(B, "squat", (100, 5), (110, 1), {"weight_kg": kg(200), "reps": 3, "set_type": "warmup"})
+    diary.part(C, "squat", (110, 1), (80, 12), (0, 12), (None, 12))
+    found = {
+        reps: (row["weight_kg"], row["achieved_on"], row["session_id"])
+        for (_, reps), row in rep_maxes(diary.account()).items()
+    }
+    assert found == {
+        1: (110, second, B),
+        **dict.fromkeys((2, 3), (100, first, A)),
+        **dict.fromkeys((4, 5), (100, second, B)),
+        **dict.fromkeys(range(6, 13), (80, first, A)),
+    }
+
+
+@pytest.mark.parametrize("tracking", ["assisted_reps", "reps_only", "weight_duration", "weight_distance"])
+def test_only_loads_that_are_lifted_for_reps_have_rep_maxes(tracking: str):
+    diary = Diary(thing=tracking)
+    diary.session(A)
+    diary.part(A, "thing", {"weight_kg": kg(20), "reps": 8, "duration_seconds": 30})
+    assert rep_maxes(diary.account()) == {}
+
+
+# --- periods and calendar days
+
+
+def test_periods_and_calendar_of_two_days_across_a_new_year():
+    last, first = date(2026, 12, 31), date(2027, 1, 1)
+    diary = Diary(squat="weight_reps", bench="weight_reps", run="distance_duration")
+    diary.sessions += [
+        Session(A, last, at(18, last), "Evening", 600),
+        Session(B, last, at(7, last), None, None),
+        Session(C, first, None, "New year", 30),
+    ]
+    diary.part(A, "squat", (100, 5))
+    diary.part(A, "squat", (100, 2), position=2)
+    diary.part(C, "squat", (110, 1))
+    diary.part(C, "run", {"distance_m": kg("500.5"), "duration_seconds": 200}, position=2)
+    diary.part(C, "bench", {"weight_kg": kg(60), "reps": 5, "set_type": "warmup"}, position=3)
+    periods = training_periods(diary.account(), POLICY)
+    assert set(periods) == {
+        *(("day", day) for day in (last, first)),
+        ("week", date(2026, 12, 28)),
+        *(("month", day) for day in (date(2026, 12, 1), first)),
+        *(("quarter", day) for day in (date(2026, 10, 1), first)),
+        *(("year", day) for day in (date(2026, 1, 1), first)),
+    }
+    assert periods["week", date(2026, 12, 28)] == {
+        "sessions": 3,
+        "active_days": 2,
+        "duration_seconds": 630,
+        "exercises": 2,
+        "working_sets": 4,
+        "reps": 8,
+        "volume_kg": 810,
+        "distance_m": kg("500.5"),
+        "record_count": 1,  # the weight of the new year; everything else is a baseline or below
+    }
+    assert periods["year", first]["exercises"] == periods["day", first]["exercises"] == 2
+    assert periods["quarter", date(2026, 10, 1)]["record_count"] == 0
+    assert calendar_days(diary.account(), POLICY) == {
+        (last,): {
+            "sessions": 2,
+            "titles": ["Evening"],
+            "exercises": 1,
+            "working_sets": 2,
+            "volume_kg": 700,
+            "duration_seconds": 600,
+            "record_count": 0,
+        },
+        (first,): {
+            "sessions": 1,
+            "titles": ["New year"],
+            "exercises": 2,
+            "working_sets": 2,
+            "volume_kg": 110,
+            "duration_seconds": 30,
+            "record_count": 1,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("week_start", "expected"),
+    [(1, date(2026, 3, 9)), (2, date(2026, 3, 10)), (3, date(2026, 3, 4)), (7, date(2026, 3, 8))],
+)
+def test_a_week_starts_on_the_policys_day(week_start: int, expected: date):
+    assert start_of_week(DAY, week_start) == expected  # a Tuesday

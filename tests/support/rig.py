@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from celery import Celery
+from conftest import Database
 from redis import Redis
 from sqlalchemy import NullPool, create_engine
 
@@ -22,12 +22,10 @@ from ops.embedded.postgres import FAST, PostgresServer
 from ops.embedded.process import popen_options, wait_until
 from ops.embedded.valkey import ValkeyServer
 from ops.stack import create_worker_role
+from schedules.entry import FixedRateEntry
 from schedules.settings import schedule_app
 from sql.migrate import migrate
 from support.servers import LOGIN
-
-if TYPE_CHECKING:
-    from conftest import Database
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30
@@ -90,11 +88,12 @@ class CeleryProcess:
 class Rig:
     """The servers, and what runs on them."""
 
-    postgres: PostgresServer
     valkey: ValkeyServer
-    database: Database
+    postgres: PostgresServer | None
+    database: Database | None
     resources: ExitStack
     app: Celery = field(init=False)
+    processes: list[CeleryProcess] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.app = schedule_app(self.valkey.redis_url)
@@ -111,47 +110,48 @@ class Rig:
         """Start a worker of `queues` and return when it consumes."""
         name = queues[0]
         options = ["worker", "-n", f"{name}@test", "-Q", ",".join(queues), "-c", str(processes)]
+        options += ["--without-mingle", "--without-gossip"]
         return self.start(name, options, WORKER_READY, settings)
 
-    def start(
-        self, name: str, arguments: list[str], ready: str, settings: dict[str, str]
-    ) -> CeleryProcess:
+    def start(self, name: str, arguments: list[str], ready: str, settings: dict[str, str]) -> CeleryProcess:
         process = CeleryProcess(name, arguments, self._environment(settings))
         self.resources.callback(process.kill)
+        self.processes.append(process)
         process.wait_for(ready)
         return process
 
     def _environment(self, settings: dict[str, str]) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")}
-        ours = {"database_url": self.database.url, "redis_url": self.valkey.redis_url, **settings}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")
+        }
+        url = self.database.url if self.database else "postgresql://nobody@nowhere/none"
+        ours = {"database_url": url, "redis_url": self.valkey.redis_url, **settings}
         return inherited | {
             "PYTHONUNBUFFERED": "1",
             **{f"STATS_REFRESH_{name.upper()}": value for name, value in ours.items()},
         }
 
-    def history(self, entry: str) -> int:
-        """Return how many runs of `entry` have a row."""
-        [[runs]] = self.database.admin(
-            "select count(*) from public.cron_run_history where job_name = :entry", entry=entry
-        )
-        return runs
+    def runs(self, entry: str) -> int:
+        """Return how often beat has fired `entry`."""
+        return FixedRateEntry.named(self.app, entry).total_run_count
 
 
 @contextmanager
-def rig() -> Iterator[Rig]:
-    """Yield a migrated database and a Valkey; whatever was started on them ends with them."""
-    from conftest import Database
-
+def rig(*, postgres: bool = True) -> Iterator[Rig]:
+    """Yield servers; whatever was started on them ends with them. Beat alone needs no database."""
     with ExitStack() as resources:
-        postgres = resources.enter_context(PostgresServer(settings=FAST))
         valkey = resources.enter_context(ValkeyServer(append_only=True))
-        migrate(create_engine(postgres.url(), poolclass=NullPool))
-        create_worker_role(postgres.url())
-        database = Database(postgres.url(user=LOGIN), postgres.url())
+        if not postgres:
+            yield Rig(valkey, None, None, resources)
+            return
+        server = resources.enter_context(PostgresServer(settings=FAST))
+        migrate(create_engine(server.url(), poolclass=NullPool))
+        create_worker_role(server.url())
+        database = Database(server.url(user=LOGIN), server.url())
         resources.callback(database.engine.dispose)
-        yield Rig(postgres, valkey, database, resources)
+        yield Rig(valkey, server, database, resources)
 
 
-def soon(condition, within: float = DEADLINE) -> bool:
+def soon(condition: Callable[[], bool], within: float = DEADLINE) -> bool:
     """Wait until `condition` holds."""
     return wait_until(condition, within, interval=0.02)

@@ -17,7 +17,8 @@ def range_of(app_account):
 
     def ask(write):
         app_account.database.admin(
-            "delete from public.user_exercise_stats_refresh_jobs where user_id = :user", user=app_account.user_id
+            "delete from public.user_exercise_stats_refresh_jobs where user_id = :user",
+            user=app_account.user_id,
         )
         write()
         return _pending_range(app_account)
@@ -39,7 +40,11 @@ def saved(app_account):
 
 
 def test_create_dirties_its_exercises_from_its_day(app_account, range_of):
-    blocks = app_account.block("Squat", (100, 5)), app_account.block("Bench"), app_account.block("Squat", (90, 5))
+    blocks = (
+        app_account.block("Squat", (100, 5)),
+        app_account.block("Bench"),
+        app_account.block("Squat", (90, 5)),
+    )
 
     assert range_of(lambda: app_account.save(*blocks, session_date="2026-03-10")) == (
         "2026-03-10",
@@ -99,7 +104,10 @@ def test_delete_dirties_what_was_in_it_from_its_day(app_account, saved, range_of
 
 
 def test_a_stated_1rm_dirties_its_exercise_from_its_day(app_account, saved, range_of):
-    assert range_of(lambda: _state_1rm(app_account, "Squat", "2026-02-01", "manual")) == ("2026-02-01", {"Squat"})
+    assert range_of(lambda: _state_1rm(app_account, "Squat", "2026-02-01", "manual")) == (
+        "2026-02-01",
+        {"Squat"},
+    )
 
 
 def test_a_deleted_1rm_dirties_its_exercise_from_its_day(app_account, range_of):
@@ -167,7 +175,9 @@ def test_random_edits_dirty_all_that_they_changed_and_nothing_older(database):
                 self.account.delete(session_id)
                 self.changed(self.sessions.pop(session_id))
 
-        @rule(name=names, day=days, source=st.sampled_from(["manual", "onboarding"]), kg=st.integers(100, 101))
+        @rule(
+            name=names, day=days, source=st.sampled_from(["manual", "onboarding"]), kg=st.integers(100, 101)
+        )
         def state_1rm(self, name, day, source, kg):
             receipt = _state_1rm(self.account, name, day, source, kg)
             old = self.records.get(receipt["manual_pr_id"], [])
@@ -231,7 +241,7 @@ def test_random_edits_dirty_all_that_they_changed_and_nothing_older(database):
     run_state_machine_as_test(
         Edits,
         settings=settings(
-            max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=12, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 
@@ -239,7 +249,9 @@ def test_random_edits_dirty_all_that_they_changed_and_nothing_older(database):
 def test_merged_writes_are_dirty_over_their_union(app_account):
     app_account.save(app_account.block("Squat", (100, 5)), session_date="2026-03-10")
     app_account.save(app_account.block("Bench", (80, 5)), session_date="2026-02-10")
-    app_account.delete(app_account.save(app_account.block("Row", (80, 5)), session_date="2026-04-10")["session_id"])
+    app_account.delete(
+        app_account.save(app_account.block("Row", (80, 5)), session_date="2026-04-10")["session_id"]
+    )
 
     assert _pending_range(app_account) == ("2026-02-10", {"Squat", "Bench", "Row"})
 

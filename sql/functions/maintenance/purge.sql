@@ -1,8 +1,8 @@
 -- public.purge_stats_history_v1(limit) -> {response: purged | paused | failed, deleted: {...}, behind}
--- Promises: removes at most p_limit rows of each kind that only grows: history of the three one-second jobs (ended
---   more than 7 days ago, succeeded or failed; other jobs, running and recent rows stay), completed jobs and ended
---   runs (7 days), receipts (30 days), the catalog's log (30 days), and private outputs of tokens that no run in flight
---   has. `behind` says that a full page went and more may wait.
+-- Promises: removes at most limit (1 to 5,000) rows of each kind that only grows: history of the three one-second jobs
+--   (ended more than 7 days ago, succeeded or failed; other jobs, running and recent rows stay), completed jobs and
+--   ended runs (7 days), receipts (30 days), the catalog's log (30 days), and private outputs of tokens that no run in
+--   flight has. `behind` says that a full page went and more may wait.
 -- Locks: cursor row (skip locked), job rows (skip locked)
 -- Writes: cron_run_history, user_exercise_stats_refresh_jobs, user_stats_projection_runs, stats_mutation_receipts,
 --   exercise_catalog_changes, private outputs, stats_maintenance_cursors
@@ -16,7 +16,7 @@ declare
     v_begun record;
     v_limit integer := least(greatest(p_limit, 1), 5000);
     v_deleted jsonb;
-    v_cursor bigint;
+    v_history record;
     v_sqlstate text;
     v_error text;
 begin
@@ -25,15 +25,16 @@ begin
         return jsonb_build_object('response', v_begun.refusal, 'behind', false);
     end if;
     begin
-        select h.deleted, h.cursor into v_deleted, v_cursor
+        select h.* into v_history
         from stats_private.purge_run_history(coalesce((v_begun.page).cursor::bigint, 0), v_limit) h;
-        v_deleted := jsonb_build_object('cron_run_history', v_deleted)
+        v_deleted := jsonb_build_object('cron_run_history', v_history.deleted)
             || stats_private.purge_finished_work(v_limit)
             || jsonb_build_object('private_outputs', stats_private.purge_orphan_outputs(v_limit));
-        perform stats_private.end_page('history', v_cursor::text);
+        perform stats_private.end_page('history', v_history.judged_to::text);
         return jsonb_build_object(
             'response', 'purged', 'deleted', v_deleted,
-            'behind', exists (select from jsonb_each(v_deleted) d where d.value::integer >= v_limit));
+            'behind', v_history.more or exists (
+                select from jsonb_each(v_deleted) d where d.value::integer >= v_limit));
     exception
         when query_canceled then
             if sqlerrm <> 'canceling statement due to statement timeout' then
@@ -47,39 +48,48 @@ begin
 end;
 $$;
 
--- Goes by primary key from the cursor: what lies before it was kept on purpose and is not read again.
+-- Goes by primary key. What lies before the cursor was judged for good, removed or kept, and is not read again; the
+-- page reads four times as many rows as it may remove, so that kept ones between them cost no page. The cursor stops at
+-- the first row whose time may come. One that says `running` for 7 days never will: its scheduler died.
 create or replace function stats_private.purge_run_history(
-    p_after bigint, p_limit integer, out deleted bigint, out cursor bigint
+    p_after bigint, p_limit integer, out deleted bigint, out judged_to bigint, out more boolean
 )
 language sql
 as $$
     with page as materialized (
-        select h.id, h.job_name, h.status, h.ended_at
+        select
+            h.id,
+            h.job_name in (
+                'lift-guild-stats-refresh', 'barbelic-stats-projection-compute', 'barbelic-stats-projection-publish'
+            ) as is_of_a_second,
+            h.status <> 'running' as has_ended,
+            coalesce(h.ended_at, h.started_at) < now() - interval '7 days' as is_old
         from public.cron_run_history h
         where h.id > p_after
         order by h.id
-        limit p_limit
+        limit 4 * p_limit
     ),
-    passed as materialized (
-        -- Ids rise with time: the page ends at the first row that is too recent to judge.
-        select p.*
-        from page p
-        where p.id < coalesce(
-            (select min(r.id) from page r where coalesce(r.ended_at, 'infinity') >= now() - interval '7 days'
-                and r.job_name in (
-                    'lift-guild-stats-refresh', 'barbelic-stats-projection-compute',
-                    'barbelic-stats-projection-publish')),
-            9223372036854775807)
+    removable as materialized (
+        select p.id from page p where p.is_of_a_second and p.has_ended and p.is_old order by p.id limit p_limit
     ),
     removed as (
-        delete from public.cron_run_history h
-        using passed p
-        where h.id = p.id and p.status in ('succeeded', 'failed') and p.ended_at < now() - interval '7 days'
-            and p.job_name in (
-                'lift-guild-stats-refresh', 'barbelic-stats-projection-compute', 'barbelic-stats-projection-publish')
-        returning 1
+        delete from public.cron_run_history h using removable r where h.id = r.id returning h.id
+    ),
+    judged as (
+        select p.id
+        from page p
+        where p.id < coalesce(
+            (
+                select min(w.id) from page w
+                where w.is_of_a_second and (w.has_ended or not w.is_old)
+                    and not exists (select from removable r where r.id = w.id)
+            ),
+            9223372036854775807)
     )
-    select (select count(*) from removed), coalesce((select max(p.id) from passed p), p_after)
+    select
+        (select count(*) from removed),
+        coalesce((select max(j.id) from judged j), p_after),
+        (select count(*) from judged) = 4 * p_limit
 $$;
 
 -- Work that is done and receipts that nobody replays any more.
@@ -91,8 +101,10 @@ as $$
         delete from public.user_exercise_stats_refresh_jobs j
         where j.id in (
             select o.id from public.user_exercise_stats_refresh_jobs o
-            where o.status = 'completed' and o.completed_at < now() - interval '7 days'
-            order by o.status, o.priority, o.created_at
+            where o.status = 'completed' and o.priority in (0, 1)
+                -- Implied by the next line; this one ends the index scan at what is recent.
+                and o.created_at < now() - interval '7 days'
+                and o.completed_at < now() - interval '7 days'
             limit p_limit
             for update skip locked)
         returning 1
@@ -112,6 +124,7 @@ as $$
         where (r.user_id, r.mutation_id) in (
             select o.user_id, o.mutation_id from public.stats_mutation_receipts o
             where o.created_at < now() - interval '30 days'
+            order by o.created_at
             limit p_limit
             for update skip locked)
         returning 1

@@ -1,6 +1,6 @@
 -- Private outputs that nobody will read: a late writer under an old token can leave some behind.
 -- Promises: removes at most p_limit rows a table, never one of a run in flight under its own token.
--- Locks: none
+-- Locks: private outputs (skip locked: a stage that removes the same rows is left to it)
 -- Writes: private outputs
 create or replace function stats_private.purge_orphan_outputs(p_limit integer)
 returns bigint
@@ -27,7 +27,8 @@ begin
                 where not exists (
                     select from public.user_stats_projection_runs r
                     where r.id = d.run_id and r.lease_token = d.lease_token and r.phase in (''claimed'', ''computed''))
-                limit $1)', v_table)
+                limit $1
+                for update skip locked)', v_table)
         using p_limit;
         get diagnostics v_rows = row_count;
         v_most := greatest(v_most, v_rows);

@@ -16,6 +16,7 @@ as $$
 declare
     v_begun record;
     v_page record;
+    v_found integer;
     v_sqlstate text;
     v_error text;
 begin
@@ -26,11 +27,11 @@ begin
     begin
         select p.* into v_page
         from stats_private.compare_page((v_begun.page).cursor::uuid, least(greatest(p_limit, 1), 1000)) p;
-        v_page.found := stats_private.enqueue_damaged(v_page.damaged);
-        perform stats_private.end_page('repair', v_page.cursor::text, v_page.cursor is null);
+        v_found := stats_private.enqueue_damaged(v_page.damaged);
+        perform stats_private.end_page('repair', v_page.last_user_id::text, v_page.last_user_id is null);
         return jsonb_build_object(
-            'response', 'scanned', 'checked', v_page.checked, 'found', v_page.found,
-            'lap_ended', v_page.cursor is null, 'has_more', false);
+            'response', 'scanned', 'checked', v_page.checked, 'found', v_found,
+            'lap_ended', v_page.last_user_id is null, 'has_more', false);
     exception
         when query_canceled then
             if sqlerrm <> 'canceling statement due to statement timeout' then
@@ -45,9 +46,11 @@ begin
 end;
 $$;
 
--- Compares the next accounts; reads only. cursor: the last one compared, null where none is left behind it.
+-- Compares the next accounts. damaged: those that differ, with the versions that were compared; last_user_id: the last
+-- one compared, null where none is left behind it.
 create or replace function stats_private.compare_page(
-    p_after uuid, p_limit integer, out checked integer, out damaged uuid [], out found integer, out cursor uuid
+    p_after uuid, p_limit integer,
+    out checked integer, out damaged public.user_stats_refresh_state [], out last_user_id uuid
 )
 language plpgsql
 as $$
@@ -55,18 +58,21 @@ declare
     v_ends_at timestamptz := clock_timestamp() + (
         select s.maintenance_budget_ms / 2 * interval '1 millisecond' from public.stats_projection_worker_settings s);
     v_user_id uuid := stats_private.next_account(p_after);
+    v_state public.user_stats_refresh_state;
 begin
     checked := 0;
     damaged := '{}';
-    cursor := p_after;
+    last_user_id := p_after;
     begin
         while v_user_id is not null and checked < p_limit and (checked = 0 or clock_timestamp() < v_ends_at) loop
+            select s.* into v_state from public.user_stats_refresh_state s where s.user_id = v_user_id;
+            v_state.user_id := v_user_id;
             if stats_private.published_rows_differ(v_user_id) then
-                damaged := damaged || v_user_id;
+                damaged := damaged || v_state;
             end if;
             checked := checked + 1;
-            cursor := v_user_id;
-            v_user_id := stats_private.next_account(cursor);
+            last_user_id := v_user_id;
+            v_user_id := stats_private.next_account(last_user_id);
         end loop;
     exception
         when query_canceled or others then
@@ -76,31 +82,51 @@ begin
             end if;
     end;
     if v_user_id is null then
-        cursor := null;
+        last_user_id := null;
     end if;
 end;
 $$;
 
 -- Only now, all together and briefly: a page that compares must not hold up anybody's save. Returns how many.
 -- Locks: write (try), state row, job rows (skip locked)
-create or replace function stats_private.enqueue_damaged(p_user_ids uuid [])
+create or replace function stats_private.enqueue_damaged(p_damaged public.user_stats_refresh_state [])
 returns integer
 language plpgsql
 as $$
 declare
-    v_user_id uuid;
+    v_state public.user_stats_refresh_state;
     v_found integer := 0;
 begin
-    foreach v_user_id in array p_user_ids loop
-        -- Under the lock nothing comes between: who saved, was published or was deleted meanwhile differs no more.
-        if stats_private.try_write_lock(v_user_id) and stats_private.published_rows_differ(v_user_id) then
+    foreach v_state in array p_damaged loop
+        if stats_private.try_write_lock(v_state.user_id)
+            and stats_private.is_still_damaged(v_state)
+        then
             perform public.enqueue_user_exercise_stats_refresh_job(
-                v_user_id, null, '{}', 'scheduled_stats_backfill', 'repair', 'scheduled stats backfill',
+                v_state.user_id, null, '{}', 'scheduled_stats_backfill', 'repair', 'scheduled stats backfill',
                 p_priority => 1);
             v_found := v_found + 1;
         end if;
     end loop;
     return v_found;
+end;
+$$;
+
+-- True where neither a save nor a publication came since the comparison. One that had no generation is compared again:
+-- nothing else tells that it was deleted meanwhile.
+create or replace function stats_private.is_still_damaged(p_compared public.user_stats_refresh_state)
+returns boolean
+language plpgsql
+as $$
+declare
+    v_state public.user_stats_refresh_state;
+begin
+    select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_compared.user_id;
+    if (v_state.requested_version, v_state.applied_version)
+        is distinct from (p_compared.requested_version, p_compared.applied_version)
+    then
+        return false;
+    end if;
+    return v_state.user_id is not null or stats_private.published_rows_differ(p_compared.user_id);
 end;
 $$;
 
@@ -125,21 +151,24 @@ $$;
 -- The next account in the order of the ids that has anything to compare: generations, source rows or published rows.
 create or replace function stats_private.next_account(p_after uuid)
 returns uuid
-language sql stable
+language plpgsql stable
 as $$
-    select least(
-        (select t.user_id from public.user_stats_refresh_state t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.workout_sessions t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_manual_pr_records t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_exercise_daily_rollups t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_exercise_records t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_exercise_rep_maxes t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from stats_private.rep_max_steps t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_training_period_stats t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_calendar_day_summaries t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_pr_exercise_summary_snapshots t where t.user_id > a.id order by 1 limit 1),
-        (select t.user_id from public.user_pr_overview_snapshot_headers t where t.user_id > a.id order by 1 limit 1))
-    from (select coalesce(p_after, '00000000-0000-0000-0000-000000000000') as id) a
+declare
+    v_after uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
+begin
+    return least(
+        (select t.user_id from public.user_stats_refresh_state t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.workout_sessions t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_manual_pr_records t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_exercise_daily_rollups t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_exercise_records t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_exercise_rep_maxes t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from stats_private.rep_max_steps t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_training_period_stats t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_calendar_day_summaries t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_pr_exercise_summary_snapshots t where t.user_id > v_after order by 1 limit 1),
+        (select t.user_id from public.user_pr_overview_snapshot_headers t where t.user_id > v_after order by 1 limit 1));
+end;
 $$;
 
 -- public.run_user_exercise_stats_backfill_scan_cron(limit): the scan as the schedule calls it.

@@ -30,39 +30,34 @@ create or replace function stats_private.output_revision(p_run_id uuid, p_lease_
 returns jsonb
 language sql stable
 as $$
-    select coalesce(jsonb_object_agg(c.source, jsonb_build_array(c.rows, c.writers)), '{}')
-    from (
-        select w.source, count(*) as rows, sum(w.writer) as writers
-        from (
-            select 'exercises' as source, o.xmin::text::bigint as writer from stats_private.stats_batch_exercises o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'input_days', o.xmin::text::bigint from stats_private.stats_input_days o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'daily_rollups', o.xmin::text::bigint from stats_private.stats_output_daily_rollups o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'records', o.xmin::text::bigint from stats_private.stats_output_records o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'rep_maxes', o.xmin::text::bigint from stats_private.stats_output_rep_maxes o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'rep_max_steps', o.xmin::text::bigint from stats_private.stats_output_rep_max_steps o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'pr_summaries', o.xmin::text::bigint from stats_private.stats_output_pr_summaries o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'periods', o.xmin::text::bigint from stats_private.stats_output_periods o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-            union all
-            select 'calendar', o.xmin::text::bigint from stats_private.stats_output_calendar o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token
-        ) w
-        group by w.source
-    ) c
+    select jsonb_build_object(
+        'exercises', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_batch_exercises o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'input_days', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_input_days o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'daily_rollups', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_daily_rollups o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'records', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_records o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'rep_maxes', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_rep_maxes o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'rep_max_steps', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_rep_max_steps o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'pr_summaries', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_pr_summaries o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'periods', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_periods o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token),
+        'calendar', (
+            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_calendar o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token))
 $$;
 
 -- Ends the attempt; its scope waits again, together with whatever came since.

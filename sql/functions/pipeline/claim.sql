@@ -3,7 +3,8 @@
 -- Promises: at most active_lease_cap runs in flight and one an account, under any number of claims at once. The run
 --   takes the account's every pending and exhausted row, so its target_version leaves no generation behind.
 --   Recovers at most one run whose lease ran out and whose row nobody holds, and readmits one whose backoff is over.
---   Where the cap is above 1, one slot is kept from accounts that are computed in batches.
+--   Where the cap is above 1, one slot is kept from accounts that are computed in batches. A call tries a bounded
+--   number of accounts, and so holds a bounded number of locks.
 -- Locks: claim, worker (try), run row (skip locked), write (try), state row, job rows (skip locked)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, user_stats_refresh_state, private outputs
 -- Next: pipeline/compute.sql
@@ -34,7 +35,8 @@ begin
     if v_run.id is not null then
         return stats_private.claimed(v_run);
     end if;
-    for v_user_id in select d.user_id from stats_private.due_accounts() d loop
+    -- Not all: each account that is tried and not taken costs a lock until the commit.
+    for v_user_id in select d.user_id from stats_private.due_accounts() d limit 50 loop
         v_run := stats_private.claim_account(v_user_id, p_lock_owner);
         if v_run.id is not null then
             return stats_private.claimed(v_run);
@@ -109,7 +111,8 @@ as $$
     from public.stats_projection_worker_settings s
 $$;
 
--- The accounts that may be claimed now, the one that is due first in front: by priority, then age.
+-- The accounts that may be claimed now, the one that is due first in front: by priority, then age. Those that an
+-- earlier claim found to need batches are left out for as long as the batches' slots are taken.
 create or replace function stats_private.due_accounts()
 returns table (user_id uuid)
 language sql stable
@@ -124,11 +127,13 @@ as $$
         and not exists (
             select from public.user_stats_projection_runs r
             where r.user_id = j.user_id and r.phase in ('claimed', 'computed'))
+        and (not j.metadata ? 'needs_batches' or not (select stats_private.batch_slots_are_taken()))
     order by j.priority, j.created_at
 $$;
 
 -- Turns all of the account's open rows into one run. Returns a null run where somebody holds the account or one of
--- its rows: then nothing was taken, and the next account is tried.
+-- its rows, or where it needs batches and has to leave the last slot: then nothing was taken, and the next account is
+-- tried.
 create or replace function stats_private.claim_account(p_user_id uuid, p_lock_owner text)
 returns public.user_stats_projection_runs
 language plpgsql
@@ -174,12 +179,6 @@ begin
         from public.user_exercise_stats_refresh_jobs j
         where j.id = any (v_jobs)));
     select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
-    if v_target <= v_state.applied_version then
-        if not stats_private.try_write_lock(p_user_id) then
-            return null;
-        end if;
-        v_target := stats_private.request_generation(p_user_id, false);
-    end if;
     select p.policy_version into v_policy from public.stats_projection_policy p;
     if v_state.applied_policy_version is distinct from v_policy then
         v_scope := (null, '{}', false);
@@ -187,7 +186,17 @@ begin
     v_needs_batches := not v_scope.window_only and stats_private.needs_batches(
         p_user_id, v_scope.exercise_ids, v_invalidations);
     if v_needs_batches and stats_private.batch_slots_are_taken() then
+        -- Noted, so that the next claims pass it by without counting its exercises again.
+        update public.user_exercise_stats_refresh_jobs j
+        set metadata = j.metadata || '{"needs_batches": true}'
+        where j.id = any (v_jobs);
         return null;
+    end if;
+    if v_target <= v_state.applied_version then
+        if not stats_private.try_write_lock(p_user_id) then
+            return null;
+        end if;
+        v_target := stats_private.request_generation(p_user_id, false);
     end if;
 
     insert into public.user_stats_projection_runs (
@@ -207,6 +216,7 @@ begin
         lock_owner = p_lock_owner,
         attempts = v_attempts,
         retry_not_before = null,
+        metadata = j.metadata - 'needs_batches',
         updated_at = clock_timestamp()
     where j.id = any (v_jobs);
     return v_run;

@@ -2,8 +2,8 @@
 -- Promises: what is null stays as it is. A change counts policy_version up: the next run of every account then
 --   rebuilds its whole history, and a run under way that began under the old one ends as invalidated. Where nothing
 --   changes nothing is written. Service and administrators only (42501). Raises 22023 for a value out of range.
--- Locks: none (the policy row, by its update alone)
--- Writes: stats_projection_policy
+-- Locks: policy row
+-- Writes: stats_projection_policy; its trigger asks for the walk through all accounts (maintenance/catalog.sql)
 create or replace function public.update_stats_projection_policy_v1(
     p_e1rm_formula text default null, p_e1rm_max_reps integer default null, p_week_start integer default null
 )

@@ -5,8 +5,8 @@
 --   an account that is computed in batches, the request stands and the answer is `deferred`. Applications enqueue
 --   instead: this holds up the account's saves until the commit, and it is not bounded by active_lease_cap.
 --   Service only (42501).
--- Locks: worker (try), write, state row, job rows (skip locked), read models,
---   canonical rows (key share, by the foreign keys); the run row is its own
+-- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), read models,
+--   canonical rows (key share, by the foreign keys)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs, private outputs,
 --   read models, user_pr_overview_snapshot_headers
 create or replace function public.refresh_user_exercise_stats_from(

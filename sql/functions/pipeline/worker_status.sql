@@ -1,5 +1,6 @@
 -- public.stats_projection_worker_status_v1() -> what waits, what runs, what failed, and the settings row
---   {jobs, leases, last_hour, accounts, messages_are_english, paused_stages, settings}
+--   {jobs, leases, last_hour, accounts, rollover, maintenance, catalog_walks, messages_are_english, paused_stages,
+--    settings}
 -- Promises: one snapshot. Service and administrators only (42501). Ages and timings are null where there is nothing
 --   to measure.
 -- Locks: none
@@ -20,6 +21,11 @@ begin
             'leases', stats_private.status_of_leases(),
             'last_hour', stats_private.status_of_last_hour(),
             'accounts', stats_private.status_of_accounts(),
+            'rollover', stats_private.status_of_rollover(),
+            'maintenance', stats_private.status_of_maintenance(),
+            'catalog_walks', (
+                select count(*) from public.stats_catalog_scopes w
+                where cardinality(w.walking_exercise_ids) > 0 or cardinality(w.pending_exercise_ids) > 0),
             'messages_are_english', stats_private.messages_are_english(),
             'paused_stages', to_jsonb(s.paused_stages),
             'settings', to_jsonb(s) - 'id')
@@ -105,6 +111,29 @@ as $$
         'requested', coalesce(sum(s.requested_version), 0),
         'applied', coalesce(sum(s.applied_version), 0))
     from public.user_stats_refresh_state s
+$$;
+
+-- The snapshot windows. An account is due from midnight on; a reader of its today is refused a day after that.
+create or replace function stats_private.status_of_rollover()
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'due', count(*),
+        'failing', count(*) filter (where r.failures > 0),
+        'oldest_due_seconds', stats_private.age_seconds(min(r.due_at)))
+    from public.user_pr_overview_rollover_state r
+    where r.due_at <= clock_timestamp()
+$$;
+
+-- The maintenance jobs, each with its cursor and how its last pages went.
+create or replace function stats_private.status_of_maintenance()
+returns jsonb
+language sql stable
+as $$
+    select jsonb_object_agg(c.job, to_jsonb(c) - 'job' || jsonb_build_object(
+        'last_success_seconds', stats_private.age_seconds(c.last_success_at)))
+    from public.stats_maintenance_cursors c
 $$;
 
 -- True where the server writes its errors in English, as the stages need it to tell a statement timeout from a

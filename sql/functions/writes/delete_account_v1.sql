@@ -4,7 +4,7 @@
 --   that somebody computes the account right now: nothing was deleted, call again in a second. Open work goes
 --   first, and a run in flight loses its lease with its row, so nothing comes back. Close the account's sign-in
 --   before: what it saves meanwhile is saved. Raises 42501 and 22023.
--- Locks: worker (try), run row (skip locked), write, state row, job rows, canonical rows, read models
+-- Locks: worker (try), run row (skip locked), write, then every row of the account
 -- Writes: every table of ours that names the account
 create or replace function public.delete_account_v1(user_id uuid)
 returns jsonb
@@ -108,8 +108,9 @@ as $$
     cross join lateral (values (case
         when a.attname in ('user_id', 'owner_user_id') and a.atttypid = 'uuid'::regtype
             then format('x.%I = $1', a.attname)
-        when a.attname = 'run_id' and c.relname like 'stats\_output\_%'
+        when a.attname = 'run_id' and c.relnamespace = 'stats_private'::regnamespace
             then 'x.run_id in (select r.id from public.user_stats_projection_runs r where r.user_id = $1)'
+        when a.attname = 'scope' then 'x.scope::text = $1::text'
     end)) k (condition)
     where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'stats_private'::regnamespace)
         -- The app's own tables in the same schema are not ours to empty.

@@ -1,10 +1,11 @@
 -- public.upsert_exercise_v1(name, tracking, expected_user_id, exercise_id, global) -> {exercise_id, ...}
 -- Promises: without exercise_id a new exercise, personal or (administrators only) global; with it a change of the
 --   account's own or a global one, which also brings it back from the archive. A change of tracking dirties the
---   exercise over all history. Raises 42501, 22023, P0002 (this account has no such exercise), 0A000 for a change
---   that would need a walk over all accounts.
--- Locks: write, state row, job rows (skip locked), canonical rows
--- Writes: exercises, user_stats_refresh_state, user_exercise_stats_refresh_jobs
+--   exercise over all history: the account's own at once, a global one by a walk through the accounts that use it
+--   (maintenance/catalog.sql). Raises 42501, 22023, P0002 (this account has no such exercise).
+-- Locks: write, state row, job rows (skip locked), canonical rows, scope row
+-- Writes: exercises, user_stats_refresh_state, user_exercise_stats_refresh_jobs, exercise_catalog_changes,
+--   stats_catalog_scopes, pr_overview_projection_control
 create or replace function public.upsert_exercise_v1(
     p_name text, p_tracking text, p_expected_user_id uuid, p_exercise_id text default null,
     p_global boolean default false
@@ -29,7 +30,9 @@ begin
 
     perform stats_private.lock_writes(v_user_id);
     if v_global then
-        v_old := stats_private.global_exercise_to_change(p_exercise_id, p_tracking);
+        -- Saves hold a key share on what they use: none is half way when the tracking changes.
+        select x.* into v_old
+        from public.exercises x where x.id = p_exercise_id and x.owner_user_id is null for update;
     else
         select x.* into v_old
         from public.exercises x where x.id = p_exercise_id and x.owner_user_id = v_user_id;
@@ -39,6 +42,8 @@ begin
             v_generation := public.enqueue_user_exercise_stats_refresh_job(
                 v_user_id, null, array[p_exercise_id], 'exercise_changed', 'exercise:' || p_exercise_id,
                 'exercise tracking changed');
+            -- For the trigger on exercises: no walk is needed besides.
+            perform set_config('lift_guild.stats_enqueued_exercise', p_exercise_id, true);
         end if;
     end if;
 
@@ -53,28 +58,6 @@ begin
     return jsonb_build_object(
         'exercise_id', v_exercise_id, 'name', p_name, 'tracking', p_tracking, 'global', v_global,
         'created', v_old.id is null, 'statsRequestedVersion', v_generation);
-end;
-$$;
-
--- Locks and returns a global exercise for its change; a null row where there is none yet. Saves hold a key share on
--- what they use, so its first use can't slip in between the question and the change. Raises 0A000.
--- Locks: canonical rows
-create or replace function stats_private.global_exercise_to_change(p_exercise_id text, p_tracking text)
-returns public.exercises
-language plpgsql
-as $$
-declare
-    v_old public.exercises;
-begin
-    select x.* into v_old
-    from public.exercises x
-    where x.id = p_exercise_id and x.owner_user_id is null
-    for update;
-    if v_old.tracking <> p_tracking and stats_private.exercise_is_used(p_exercise_id) then
-        raise exception using errcode = '0A000',
-            message = 'tracking: a global exercise in use cannot change its tracking yet; add a new exercise';
-    end if;
-    return v_old;
 end;
 $$;
 
@@ -99,13 +82,4 @@ begin
         raise exception using errcode = '22023', message = v_problem;
     end if;
 end;
-$$;
-
--- True where any session or manual record has the exercise.
-create or replace function stats_private.exercise_is_used(p_exercise_id text)
-returns boolean
-language sql stable
-as $$
-    select exists (select from public.session_exercise_part p where p.exercise_id = p_exercise_id)
-        or exists (select from public.user_manual_pr_records r where r.exercise_id = p_exercise_id)
 $$;

@@ -8,15 +8,10 @@ returns void
 language plpgsql stable
 as $$
 declare
-    -- One after the other: each may rely on what the one before it found in order.
-    v_problem text := stats_private.session_fields_problem(p_payload);
+    v_problem text := coalesce(
+        stats_private.session_fields_problem(p_payload),
+        stats_private.session_exercises_problem(p_payload -> 'exercises'));
 begin
-    if v_problem is null then
-        v_problem := stats_private.session_exercise_list_problem(p_payload -> 'exercises');
-    end if;
-    if v_problem is null then
-        v_problem := stats_private.session_sets_problem(p_payload -> 'exercises');
-    end if;
     if v_problem is not null then
         raise exception using errcode = '22023', message = v_problem;
     end if;
@@ -46,8 +41,10 @@ begin
 end;
 $$;
 
--- That the exercises are a list of objects, each with a list of sets, within the limits.
-create or replace function stats_private.session_exercise_list_problem(p_exercises jsonb)
+-- That the exercises are a list of objects, each with a list of sets, within the limits, and every field of every set:
+-- the first problem in the order of the payload. Limits: weight in kg as stored, reps wide enough to keep a typo until
+-- it is corrected.
+create or replace function stats_private.session_exercises_problem(p_exercises jsonb)
 returns text
 language plpgsql stable
 as $$
@@ -62,36 +59,23 @@ begin
     elsif jsonb_array_length(p_exercises) > 200 then
         return '$.exercises: must have at most 200 exercises';
     end if;
+    -- One statement for all of it: most of what a save costs beyond its rows is the number of its statements.
     select
-        '$.exercises[' || (array_agg((e.place - 1)::text || rule.text order by e.place)
-            filter (where rule.text is not null)) [1],
-        sum(case when rule.text is null then jsonb_array_length(e.value -> 'sets') end)
+        (array_agg('$.exercises[' || (e.place - 1)::text || ']' || coalesce(
+            exercise.problem, '.sets[' || (s.place - 1)::text || ']' || one_set.problem) order by e.place, s.place)
+            filter (where exercise.problem is not null or one_set.problem is not null)) [1],
+        count(s.place)
     into v_problem, v_sets
     from jsonb_array_elements(p_exercises) with ordinality e (value, place)
-    cross join lateral (values (
-        case
-            when jsonb_typeof(e.value) <> 'object' then ']: must be an object'
-            when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string' then '].exercise_id: must be a text'
-            when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '].sets: must be a list of sets'
-            else '].notes: ' || stats_private.text_problem(e.value -> 'notes', 20000)
-        end)) rule (text);
-    return coalesce(
-        v_problem, case when v_sets > 2000 then '$.exercises: must have at most 2000 sets together' end);
-end;
-$$;
-
--- Every field of every set. Limits: weight in kg as stored, reps wide enough to keep a typo until it is corrected.
-create or replace function stats_private.session_sets_problem(p_exercises jsonb)
-returns text
-language plpgsql stable
-as $$
-declare
-    v_problem text;
-begin
-    select '$.exercises[' || (e.place - 1)::text || '].sets[' || (s.place - 1)::text || ']' || f.problem
-    into v_problem
-    from jsonb_array_elements(p_exercises) with ordinality e (value, place)
-    cross join lateral jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place)
+    cross join lateral (values (case
+        when jsonb_typeof(e.value) <> 'object' then ': must be an object'
+        when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string' then '.exercise_id: must be a text'
+        when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '.sets: must be a list of sets'
+        else '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000)
+    end)) exercise (problem)
+    left join lateral jsonb_array_elements(
+        case when exercise.problem is null then e.value -> 'sets' else '[]' end
+    ) with ordinality s (value, place) on true
     cross join lateral (values (case
         when jsonb_typeof(s.value) <> 'object' then ': must be an object'
         else coalesce(
@@ -104,10 +88,8 @@ begin
             '.rpe: ' || stats_private.number_problem(s.value -> 'rpe', 0, 10),
             case when jsonb_typeof(s.value -> 'is_completed') not in ('boolean', 'null')
                 then '.is_completed: must be true or false' end)
-    end)) f (problem)
-    where f.problem is not null
-    order by e.place, s.place
-    limit 1;
-    return v_problem;
+    end)) one_set (problem);
+    return coalesce(
+        case when v_sets > 2000 then '$.exercises: must have at most 2000 sets together' end, v_problem);
 end;
 $$;

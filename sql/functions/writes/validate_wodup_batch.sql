@@ -19,6 +19,7 @@ begin
     v_problem := coalesce(v_problem, stats_private.wodup_movement_problem(p_batch -> 'movements'));
     v_problem := coalesce(v_problem, stats_private.wodup_day_problem(p_batch -> 'days'));
     v_problem := coalesce(v_problem, stats_private.wodup_result_problem(p_batch -> 'days'));
+    v_problem := coalesce(v_problem, stats_private.wodup_repeated_result_problem(p_batch -> 'days'));
     v_problem := coalesce(v_problem, stats_private.wodup_set_problem(p_batch -> 'days'));
     if v_problem is not null then
         raise exception using errcode = '22023', message = v_problem;
@@ -132,18 +133,12 @@ create or replace function stats_private.wodup_result_problem(p_days jsonb)
 returns text
 language sql stable
 as $$
-    select format('$.days[%s].results[%s].', r.day_place - 1, r.place - 1) || rule.text
-    from (
-        select
-            d.value as day, d.place as day_place, e.value, e.place,
-            row_number() over (partition by e.value ->> 'id' order by d.place, e.place) as occurrence
-        from jsonb_array_elements(p_days) with ordinality d (value, place)
-        cross join lateral jsonb_array_elements(d.value -> 'results') with ordinality e (value, place)
-    ) r
+    select format('$.days[%s].results[%s].', d.place - 1, r.place - 1) || rule.text
+    from jsonb_array_elements(p_days) with ordinality d (value, place)
+    cross join lateral jsonb_array_elements(d.value -> 'results') with ordinality r (value, place)
     cross join lateral (values (coalesce(
         'id: ' || stats_private.external_id_problem(r.value -> 'id'),
-        case when r.occurrence > 1 then 'id: stands twice in the batch' end,
-        'doneOn: ' || case when coalesce(r.value ->> 'doneOn', r.day ->> 'day') is null then 'is required'
+        'doneOn: ' || case when coalesce(r.value ->> 'doneOn', d.value ->> 'day') is null then 'is required'
             else stats_private.day_problem(r.value -> 'doneOn') end,
         'timeZone: ' || case
             when coalesce(jsonb_typeof(r.value -> 'timeZone'), 'null') = 'null' then null
@@ -155,7 +150,23 @@ as $$
         'notes: ' || stats_private.text_problem(r.value -> 'notes', 20000)
     ))) rule (text)
     where rule.text is not null
-    order by r.day_place, r.place
+    order by d.place, r.place
+    limit 1
+$$;
+
+-- An id that two results have. No window function: its sort would copy the whole day beside each of its results.
+create or replace function stats_private.wodup_repeated_result_problem(p_days jsonb)
+returns text
+language sql stable
+as $$
+    select (array_agg(
+        format('$.days[%s].results[%s].id: stands twice in the batch', d.place - 1, r.place - 1)
+        order by d.place, r.place))[2]
+    from jsonb_array_elements(p_days) with ordinality d (value, place)
+    cross join lateral jsonb_array_elements(d.value -> 'results') with ordinality r (value, place)
+    group by r.value ->> 'id'
+    having count(*) > 1
+    order by min(d.place), min(r.place)
     limit 1
 $$;
 

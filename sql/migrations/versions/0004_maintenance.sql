@@ -80,11 +80,22 @@ drop index public.session_exercise_part_exercise_id_idx;
 create index session_exercise_part_exercise_user_idx on public.session_exercise_part (exercise_id, user_id);
 drop index public.user_manual_pr_records_exercise_id_idx;
 create index user_manual_pr_records_exercise_user_idx on public.user_manual_pr_records (exercise_id, user_id);
--- Receipts are only ever removed by age, in the order in which they came.
-create index stats_mutation_receipts_created_at_idx on public.stats_mutation_receipts using brin (created_at);
+-- Receipts are removed by age alone. Not BRIN: new rows take the place of removed ones all over the table.
+create index stats_mutation_receipts_created_at_idx on public.stats_mutation_receipts (created_at);
 
 -- Accounts that were published before this step are due when their window passes.
 insert into public.user_pr_overview_rollover_state (user_id, due_at, generation)
 select s.user_id, (s.published_anchor + 1)::timestamp at time zone 'UTC', s.applied_version
 from public.user_stats_refresh_state s
 where s.published_anchor is not null;
+
+-- Those that follow an older policy are walked, as after a change from now on.
+insert into public.stats_catalog_scopes (scope, pending_exercise_ids, token)
+select 'policy', '{policy}', 1
+where exists (
+    select from public.user_stats_refresh_state s
+    where s.applied_policy_version <> (select p.policy_version from public.stats_projection_policy p));
+
+-- Nothing asks any more whether a global exercise is in use: its change is walked.
+drop function if exists stats_private.global_exercise_to_change(text, text);
+drop function if exists stats_private.exercise_is_used(text);

@@ -1,0 +1,97 @@
+"""A midnight with 100,000 due accounts: whoever saves is published as if they weren't there."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+from maintenance.scene import published_accounts, requested
+from support.app import AppAccount
+
+ACCOUNTS = 100_000
+
+
+def make_accounts(database):
+    """Let 100,000 published accounts without any history be due since midnight."""
+    database.admin(
+        "insert into public.user_stats_refresh_state"
+        " (user_id, requested_version, applied_version, applied_policy_version, published_anchor)"
+        " select gen_random_uuid(), 1, 1, p.policy_version, (now() at time zone 'UTC')::date - 1"
+        " from generate_series(1, :accounts), public.stats_projection_policy p",
+        accounts=ACCOUNTS,
+    )
+    database.admin(
+        "insert into public.user_pr_overview_rollover_state (user_id, due_at, generation)"
+        " select s.user_id, (s.published_anchor + 1)::timestamp at time zone 'UTC', 1"
+        " from public.user_stats_refresh_state s"
+    )
+
+
+def request_all(database):
+    """Let every one of them wait for its run, as when the pages had never stopped."""
+    database.admin(
+        "insert into public.user_exercise_stats_refresh_jobs"
+        " (user_id, event_type, requested_version, priority, window_only)"
+        " select s.user_id, 'pr_snapshot_rollover', 2, 1, true from public.user_stats_refresh_state s"
+    )
+    database.admin("update public.user_stats_refresh_state set requested_version = 2")
+
+
+def milliseconds(call, *arguments):
+    started = time.perf_counter()
+    answer = call(*arguments)
+    return answer, (time.perf_counter() - started) * 1000
+
+
+def test_with_100000_rollovers_pending_a_save_is_claimed_first_and_at_once(database, stages):
+    make_accounts(database)
+    request_all(database)
+    person = AppAccount(database)
+    person.exercise()
+
+    receipt, save_ms = milliseconds(person.save)
+    run, claim_ms = milliseconds(stages.claim)
+    assert run["user_id"] == str(person.user_id)
+    stages.compute(run)
+    published = stages.publish(run)
+
+    assert published["response"] == "published"
+    assert published["generation"] == receipt["statsRequestedVersion"]
+    assert save_ms < 1000, f"the save took {save_ms:.0f} ms"
+    assert claim_ms < 1000, f"the claim took {claim_ms:.0f} ms"
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["without statistics", "with statistics"])
+def test_a_claim_costs_milliseconds_whatever_waits(database, stages, analyzed):
+    """Not in proportion to what waits: the queue is read in its order, from the front."""
+    make_accounts(database)
+    request_all(database)
+    if analyzed:
+        database.admin("analyze")
+    claims = []
+    for _ in range(9):
+        run, claim_ms = milliseconds(stages.claim)
+        stages.compute(run)
+        assert stages.publish(run)["response"] == "published"
+        claims.append(claim_ms)
+
+    assert statistics.median(claims) < 40, f"claims took {claims} ms"
+
+
+def test_a_page_costs_milliseconds_whatever_is_due(database, pages):
+    make_accounts(database)
+    durations = [milliseconds(pages.rollover, 10)[1] for _ in range(9)]
+
+    assert len(requested(database)) == 90
+    assert statistics.median(durations) < 150, f"pages took {durations} ms"
+
+
+def test_a_page_of_the_rollover_holds_up_no_save(database, pages):
+    """A save of an account in the page waits for no more than the rest of the page."""
+    make_accounts(database)
+    [person] = published_accounts(database, 1)
+    for _ in range(3):
+        pages.rollover(25)
+        _, save_ms = milliseconds(person.save)
+        assert save_ms < 1000

@@ -1,0 +1,74 @@
+"""Every stage runs under its own statement and lock budget from the settings row."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from tasks.transaction import run_stage
+
+SEEN = text("select jsonb_build_array(current_setting('statement_timeout'), current_setting('lock_timeout'))")
+
+
+@pytest.fixture(autouse=True)
+def _budgets(database):
+    database.as_service().value(
+        "select public.update_stats_projection_settings_v1("
+        ' \'{"claim_budget_ms": 1100, "compute_budget_ms": 12200, "publish_budget_ms": 4400}\')'
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "seen"),
+    [("claim", ["1100ms", "550ms"]), ("compute", ["12200ms", "6100ms"]), ("publish", ["4400ms", "2200ms"])],
+)
+def test_a_stage_sees_its_budgets(database, stage, seen):
+    assert run_stage(database.engine, stage, SEEN, {}, lambda answer: None) == seen
+
+
+def test_a_budget_ends_with_its_transaction(database):
+    run_stage(database.engine, "claim", SEEN, {}, lambda answer: None)
+    with database.engine.connect() as connection:
+        assert connection.scalar(SEEN) == ["0", "0"]
+
+
+def test_a_changed_budget_holds_at_the_next_call(database):
+    database.as_service().value(
+        "select public.update_stats_projection_settings_v1('{\"claim_budget_ms\": 1}')"
+    )
+    assert run_stage(database.engine, "claim", SEEN, {}, lambda answer: None) == ["1ms", "1ms"]
+
+
+def test_the_maintenance_budget_is_armed_by_the_same_function(database):
+    with database.admin_engine.begin() as connection:
+        connection.execute(text("select public.stats_projection_statement_budget_v1('maintenance')"))
+        assert connection.scalar(SEEN) == ["3s", "1500ms"]
+
+
+def test_a_stage_that_runs_over_is_cut_off_and_recorded(database, app_account, stages):
+    app_account.save()
+    run = stages.claim()
+    database.admin(
+        "create function stats_private.hold_up() returns trigger language plpgsql as $$"
+        " begin perform pg_sleep(30); return new; end $$"
+    )
+    database.admin(
+        "create trigger hold_up before insert on stats_private.stats_output_daily_rollups"
+        " for each row execute function stats_private.hold_up()"
+    )
+    database.as_service().value(
+        "select public.update_stats_projection_settings_v1('{\"compute_budget_ms\": 300}')"
+    )
+    compute = text("select public.stats_projection_compute_v1(cast(:run as uuid), cast(:token as uuid))")
+    lease = {"run": run["run_id"], "token": run["lease_token"]}
+    answer = run_stage(database.engine, "compute", compute, lease, lambda answer: None)
+    assert (answer["response"], answer["sqlstate"]) == ("failed", "57014")
+    assert answer["error"] == "canceling statement due to statement timeout"
+
+
+@pytest.mark.parametrize("stage", ["lunch", None, ""])
+def test_what_is_no_stage_is_refused(database, stage):
+    with pytest.raises(DBAPIError) as error:
+        database.as_service()("select public.stats_projection_statement_budget_v1(:stage)", stage=stage)
+    assert error.value.orig.pgcode == "22023"

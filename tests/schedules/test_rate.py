@@ -1,0 +1,76 @@
+"""Beats and workers together: sixty runs a minute, and what becomes of beats that find no free process."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+from support.races import session
+from support.rig import Rig, soon
+
+from schedules.counters import counts
+from schedules.operations import set_enabled
+
+CLAIM = "lift-guild-stats-refresh"
+COMPUTE = "barbelic-stats-projection-compute"
+PUBLISH = "barbelic-stats-projection-publish"
+EACH_SECOND = (CLAIM, COMPUTE, PUBLISH)
+
+MINUTES = int(os.environ.get("STATS_REFRESH_TEST_MINUTES", "1"))
+"""How many consecutive minutes the rate is watched; the last of several under a busy compute pool."""
+
+
+def counted(rig: Rig, reason: str, entry: str) -> int:
+    return counts(rig.redis)[reason].get(entry, 0)
+
+
+def test_sixty_runs_a_minute_for_each_one_second_entry(full_rig: Rig) -> None:
+    """One test of 65 seconds for all three; STATS_REFRESH_TEST_MINUTES=3 watches three minutes."""
+    full_rig.worker("pipeline", "compute", "maintenance", processes=2)
+    full_rig.beat()
+    assert soon(lambda: all(full_rig.runs(entry) > 1 for entry in EACH_SECOND), 10)
+    began = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+    ends = began + timedelta(minutes=MINUTES)
+    assert soon(lambda: datetime.now(UTC) > ends + timedelta(seconds=1), MINUTES * 60 + 10)
+
+    for minute in range(MINUTES):
+        runs = dict(
+            full_rig.database.admin(
+                "select job_name, count(*) from public.cron_run_history"
+                " where started_at >= :began and started_at < :ended group by job_name",
+                began=began + timedelta(minutes=minute),
+                ended=began + timedelta(minutes=minute + 1),
+            )
+        )
+        assert {entry: runs[entry] for entry in EACH_SECOND} == dict.fromkeys(EACH_SECOND, 60), minute
+    assert all(counted(full_rig, "missed", entry) == 0 for entry in EACH_SECOND)
+
+
+def test_an_overlapping_beat_steps_aside_and_is_counted(full_rig: Rig) -> None:
+    """Somebody holds the entry's lock, as a run does that takes longer than its cadence."""
+    with session(full_rig.database, "a long run") as long_run:
+        assert long_run.run("select public.stats_try_beat_lock_v1(:entry)", entry=PUBLISH)
+        assert soon(lambda: counted(full_rig, "overlapped", PUBLISH) >= 2, 10)
+        [[overlaps]] = full_rig.database.admin(
+            "select count(*) from public.cron_run_history"
+            " where job_name = :entry and status = 'succeeded' and response ->> 'response' = 'overlap'",
+            entry=PUBLISH,
+        )
+        assert overlaps >= 2
+        assert counted(full_rig, "overlapped", CLAIM) == 0
+
+
+def test_beats_that_find_no_process_are_dropped_and_counted(full_rig: Rig) -> None:
+    """The workers are away for longer than a beat lives."""
+    for process in full_rig.processes:
+        if process.name == "pipeline":
+            process.stop()
+    set_enabled(full_rig.app, CLAIM, False)
+    waiting = full_rig.redis.llen("compute")
+    assert soon(lambda: full_rig.redis.llen("compute") >= waiting + 8, 20)
+
+    full_rig.worker("pipeline", "compute", "maintenance", processes=1)
+
+    assert soon(lambda: counted(full_rig, "dropped", COMPUTE) >= 2, 10)
+    assert soon(lambda: full_rig.redis.llen("compute") == 0, 10)
+    assert counted(full_rig, "dropped", "barbelic-stats-cron-history-purge") == 0

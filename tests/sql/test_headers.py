@@ -1,0 +1,162 @@
+"""Every SQL file says which locks it takes, in the one order of docs/locking.md, and takes no other."""
+
+import re
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sql.functions import sql_files
+
+FILES = {file.name: file.text for file in sql_files()}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "locking.md"
+
+ADVISORY = {
+    "lock_claim": "claim",
+    "try_worker_lock": "worker",
+    "lock_worker": "worker",
+    "lock_writes": "write",
+    "try_write_lock": "write",
+    "try_batch_lock": "batch",
+}
+ROWS = {
+    "user_stats_projection_runs": "run row",
+    "user_stats_refresh_state": "state row",
+    "user_exercise_stats_refresh_jobs": "job rows",
+    **dict.fromkeys(
+        (
+            "exercises",
+            "exercise_external_mappings",
+            "workout_sessions",
+            "session_exercise_part",
+            "session_sets",
+            "user_manual_pr_records",
+        ),
+        "canonical rows",
+    ),
+    **dict.fromkeys(
+        (
+            "user_exercise_daily_rollups",
+            "user_exercise_records",
+            "user_exercise_rep_maxes",
+            "user_training_period_stats",
+            "user_calendar_day_summaries",
+            "user_pr_overview_snapshot_headers",
+            "user_pr_exercise_summary_snapshots",
+        ),
+        "read models",
+    ),
+}
+LOCKING = re.compile(
+    r"(?:\bupdate|\bdelete from)\s+(?:public\.)(?P<changed>\w+)"
+    r"|\binsert into\s+public\.(?P<upserted>\w+)[^;]*?on conflict[^;]*?do update"
+    # Between a table and its FOR UPDATE brackets close only what they opened there, or it is not that table's.
+    r"|\bfrom\s+public\.(?P<selected>\w+)(?:[^();]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*?"
+    r"\bfor\s+(?:no key update|update|key share|share)\b"
+)
+
+
+def places():
+    """The places of each lock in the documented order."""
+    found: dict[str, list[int]] = {}
+    for place, lock in re.findall(r"^\| (\d+) \| `([\w ]+)` \|", DOCUMENT.read_text(), flags=re.MULTILINE):
+        found.setdefault(lock, []).append(int(place))
+    return found
+
+
+def lock_lines(text):
+    """Each `-- Locks:` of a file, with the lines that continue it."""
+    return re.findall(r"^-- Locks: (.*(?:\n--   .*)*)", text, flags=re.MULTILINE)
+
+
+def locks_of(line):
+    """The locks that a line lists, without what stands in brackets or after a semicolon."""
+    plain = re.sub(r"\([^()]*\)", "", line.replace("\n--", " ")).split(";")[0]
+    locks = [re.sub(r"\s+", " ", lock).strip() for lock in plain.split(",")]
+    return [
+        lock
+        for lock in locks
+        if lock and lock != "none" and not lock.startswith(("none ", "as ", "then every row"))
+    ]
+
+
+def functions(text):
+    """Each function of a file with its body, comments left out."""
+    bare = re.sub(r"--.*", "", text)
+    return {
+        name: body
+        for name, _, body in re.findall(
+            r"create or replace function ([\w.]+).*?(\$\w*\$)(.*?)\2;", bare, flags=re.DOTALL
+        )
+    }
+
+
+BODIES = {name: body for text in FILES.values() for name, body in functions(text).items()}
+
+
+@cache
+def taken(name):
+    """The locks that a function takes by itself and through the functions that it calls."""
+    return frozenset(_taken(name, set()))
+
+
+def _taken(name, seen):
+    if name in seen or name not in BODIES:
+        return
+    seen.add(name)
+    short = name.partition(".")[2]
+    if short in ADVISORY:
+        yield ADVISORY[short]
+    for found in LOCKING.finditer(BODIES[name]):
+        table = found["changed"] or found["upserted"] or found["selected"]
+        if table in ROWS:
+            yield ROWS[table]
+    for called in re.findall(r"\b((?:public|stats_private)\.\w+)\s*\(", BODIES[name]):
+        yield from _taken(called, seen)
+
+
+def is_in_order(locks):
+    """Tell whether the locks can be given places that never decrease."""
+    reached = 0
+    for lock in locks:
+        later = [place for place in places()[lock] if place >= reached]
+        if not later:
+            return False
+        reached = min(later)
+    return True
+
+
+def test_the_document_lists_each_place_once_and_in_order():
+    table = re.findall(r"^\| (\d+) \| `", DOCUMENT.read_text(), flags=re.MULTILINE)
+    assert len(table) > 10
+    assert all(int(one) <= int(following) for one, following in pairwise(table))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_header_lists_known_locks_in_the_documented_order(name):
+    assert lock_lines(FILES[name]), "no line `-- Locks:`"
+    for line in lock_lines(FILES[name]):
+        unknown = set(locks_of(line)) - set(places())
+        assert not unknown, f"not in docs/locking.md: {unknown}"
+        assert is_in_order(locks_of(line)), f"another order than docs/locking.md: {locks_of(line)}"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_header_lists_every_lock_that_the_file_takes(name):
+    listed = {lock for line in lock_lines(FILES[name]) for lock in locks_of(line)}
+    if any("every row of the account" in line for line in lock_lines(FILES[name])):
+        listed |= set(ROWS.values())
+    missing = {
+        function: taken(function) - listed for function in functions(FILES[name]) if taken(function) - listed
+    }
+    assert not missing, f"taken, but not listed: {missing}"
+
+
+def test_the_reading_of_bodies_finds_locks_at_all():
+    """Guards the two tests above against a pattern that no longer matches anything."""
+    assert taken("public.save_session_v5") == {"write", "state row", "job rows", "canonical rows"}
+    assert taken("stats_private.merge_into_pending_job") == {"job rows"}
+    assert {"run row", "write", "read models", "state row"} <= taken("public.stats_projection_publish_v1")
+    assert not is_in_order(["write", "worker"])
+    assert not is_in_order(["job rows", "run row"])

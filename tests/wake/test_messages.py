@@ -1,0 +1,74 @@
+"""What each answer sends, and how a backlog of pages goes on in one chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+
+from ops.embedded.valkey import ValkeyServer
+from tasks import chain
+from tasks.chain import may_continue
+from tasks.transaction import Answer, Stage
+from tasks.wake import Message, follow_ups
+
+LEASE: dict[str, object] = {"run_id": "run", "lease_token": "token"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "answer", "messages"),
+    [
+        ("claim", {"response": "claimed", "has_more": False, **LEASE}, [Message("stats.compute", LEASE)]),
+        (
+            "claim",
+            {"response": "claimed", "has_more": True, **LEASE},
+            [Message("stats.compute", LEASE), Message("stats.claim")],
+        ),
+        ("claim", {"response": "at_capacity"}, []),
+        ("claim", {"response": "idle"}, []),
+        ("claim", {"response": "paused"}, []),
+        ("claim", {"response": "overlap"}, []),
+        ("claim", {"response": "failed"}, []),
+        ("compute", {"response": "computed", **LEASE}, [Message("stats.publish", LEASE)]),
+        ("compute", {"response": "invalidated"}, [Message("stats.claim")]),
+        ("compute", {"response": "overlap"}, []),
+        ("publish", {"response": "published"}, [Message("stats.claim")]),
+        ("publish", {"response": "rejected"}, [Message("stats.claim")]),
+        ("publish", {"response": "failed"}, [Message("stats.claim")]),
+        ("publish", {"response": "lease_lost"}, []),
+    ],
+)
+def test_an_answer_wakes_who_has_work_now(stage: Stage, answer: Answer, messages: list[Message]) -> None:
+    assert follow_ups(stage, answer) == messages
+
+
+@pytest.fixture
+def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
+    with ValkeyServer() as server, Redis.from_url(server.redis_url) as client:
+        monkeypatch.setattr(chain, "quick_redis", lambda: client)
+        yield client
+
+
+def test_beats_do_not_start_a_second_chain_beside_one_that_is_alive(redis: Redis) -> None:
+    assert may_continue("stats.rollover", more=True, fired_by_beat=True)
+    assert may_continue("stats.rollover", more=True, fired_by_beat=False)
+    assert not may_continue("stats.rollover", more=True, fired_by_beat=True)
+    assert may_continue("stats.repair", more=True, fired_by_beat=True)
+
+    assert not may_continue(
+        "stats.rollover", more=False, fired_by_beat=False
+    )  # the chain has come to its end
+    assert may_continue("stats.rollover", more=True, fired_by_beat=True)
+
+
+def test_a_chain_whose_message_was_lost_is_given_up_after_a_while(redis: Redis) -> None:
+    assert may_continue("stats.rollover", more=True, fired_by_beat=True)
+    [key] = redis.keys("stats-refresh:chain:*")
+    assert 120 < redis.ttl(key) <= 300
+
+
+def test_without_redis_the_chain_ends_and_the_next_beat_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Redis.from_url("unix:///nowhere/valkey.sock")
+    monkeypatch.setattr(chain, "quick_redis", lambda: away)
+    assert not may_continue("stats.rollover", more=True, fired_by_beat=True)

@@ -1,0 +1,158 @@
+"""From a save to its publication with real workers: woken, by beats alone, and while servers go away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from celery import Celery
+from support.app import AppAccount
+from support.rig import CeleryProcess, Rig, soon
+
+from tasks.listener import APPLICATION_NAME
+
+LISTENING = "listening for saves"
+
+
+@pytest.fixture(scope="module")
+def worker(full_rig: Rig) -> CeleryProcess:
+    """One worker for all queues, and no beat at all."""
+    process = full_rig.worker("pipeline", "compute", "maintenance", processes=2)
+    process.wait_for(LISTENING)
+    return process
+
+
+@pytest.fixture
+def person(full_rig: Rig) -> AppAccount:
+    return AppAccount(full_rig.database)
+
+
+def is_published(account: AppAccount) -> bool:
+    requested, applied = account.state()
+    return requested == applied > 0
+
+
+def published_in(account: AppAccount, within: float) -> float:
+    """Save, wait until it is published and return the seconds that took."""
+    account.exercise()
+    began = time.monotonic()
+    account.save()
+    assert soon(lambda: is_published(account), within), account.state()
+    return time.monotonic() - began
+
+
+def test_a_save_is_published_without_any_beat(worker: CeleryProcess, person: AppAccount) -> None:
+    assert published_in(person, 5) < 3
+
+
+def test_the_listener_survives_an_ended_session(
+    full_rig: Rig, worker: CeleryProcess, person: AppAccount
+) -> None:
+    times = worker.count(LISTENING)
+    full_rig.database.admin(
+        "select pg_catalog.pg_terminate_backend(pid) from pg_stat_activity where application_name = :name",
+        name=APPLICATION_NAME,
+    )
+    worker.wait_for(LISTENING, times + 1)
+    published_in(person, 5)
+
+
+def test_the_pool_has_no_part_in_the_listeners_connection(full_rig: Rig, worker: CeleryProcess) -> None:
+    [[backends]] = full_rig.database.admin(
+        "select count(*) from pg_stat_activity where application_name = :name", name=APPLICATION_NAME
+    )
+    assert backends == 1
+
+
+def test_the_listener_survives_a_restart_of_postgres(
+    full_rig: Rig, worker: CeleryProcess, person: AppAccount
+) -> None:
+    times = worker.count(LISTENING)
+    full_rig.postgres.stop()
+    worker.wait_for("not listening, saves wait for the beats")
+    full_rig.database.engine.dispose()
+    full_rig.postgres.start()
+    worker.wait_for(LISTENING, times + 1)
+    # Each process finds at its first task that its connection is gone; that task fails, the next save wakes another.
+    assert soon(lambda: _saved_and_published(person), 15)
+
+
+def _saved_and_published(account: AppAccount) -> bool:
+    account.save()
+    return soon(lambda: is_published(account), 1)
+
+
+def test_many_saves_at_once_send_no_storm(full_rig: Rig, worker: CeleryProcess) -> None:
+    """A thousand saves of twenty accounts: claims keep to what is published, and everything gets published."""
+    accounts = [AppAccount(full_rig.database) for _ in range(20)]
+    before, began = worker.count(r"stats\.claim\[.*received"), time.monotonic()
+
+    def save(account: AppAccount) -> None:
+        for _ in range(50):
+            account.save()
+
+    people = [threading.Thread(target=save, args=(account,)) for account in accounts]
+    for one in people:
+        one.start()
+    for one in people:
+        one.join()
+    assert soon(lambda: all(is_published(account) for account in accounts), 60)
+
+    seconds = time.monotonic() - began
+    [[published]] = full_rig.database.admin("select count(*) from public.user_stats_projection_runs")
+    claims = worker.count(r"stats\.claim\[.*received") - before
+    assert claims <= seconds / 0.05 + 2 * published
+
+
+@pytest.fixture
+def beat(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
+    process = full_rig.beat()
+    yield process
+    process.kill()
+
+
+def test_a_restart_of_redis_under_load_is_over_in_seconds(
+    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess
+) -> None:
+    """With messages in the worker's hands, which is when Celery's own consumer would end.
+
+    What it held is stuck for a minute; the beats find the work of those messages.
+    """
+    people = [AppAccount(full_rig.database) for _ in range(4)]
+    sender = Celery("sender", broker=full_rig.valkey.broker_url, set_as_current=False)
+    for _ in range(3):
+        for _ in range(4):
+            sender.send_task("stats.claim", queue="pipeline", countdown=30)
+        for account in people:
+            account.save()
+        full_rig.valkey.stop()
+        full_rig.valkey.start()
+        restarted = time.monotonic()
+        assert soon(lambda: _saved_and_published(people[0]), 10)
+        assert time.monotonic() - restarted < 10
+        assert worker.is_running()
+        assert beat.is_running()
+    assert soon(lambda: all(is_published(account) for account in people), 10)
+
+
+@pytest.fixture
+def beats_alone(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
+    """The wake-up is off: no hand-off, no listener."""
+    worker.stop()
+    full_rig.redis.flushall()
+    process = full_rig.worker("pipeline", "compute", "maintenance", processes=2, wake="off")
+    beat = full_rig.beat()
+    yield process
+    beat.kill()
+    process.kill()
+
+
+def test_beats_alone_publish_within_three_seconds_and_the_work(
+    full_rig: Rig, beats_alone: CeleryProcess, person: AppAccount
+) -> None:
+    assert soon(lambda: full_rig.runs("barbelic-stats-projection-publish") > 2, 10)
+    assert beats_alone.count(LISTENING) == 0
+    for _ in range(3):
+        assert published_in(person, 10) < 3.2
