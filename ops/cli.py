@@ -222,6 +222,19 @@ def resume(stage: Stage) -> None:
     set_paused(connection_urls().database_url, stage, False)
 
 
+@app.command()
+def verify(
+    user: Annotated[UUID | None, typer.Option("--user", help="This account alone.")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", min=1, help="So many accounts by chance.")] = None,
+) -> None:
+    """Compare what is published with a rebuild from the source rows; exit code 1 where anything differs."""
+    from ops.discovery import connection_urls
+    from ops.verify import verify as run
+
+    if not run(connection_urls().database_url, user, sample):
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Run the command; turn what a person can act on into one line and an exit code."""
     try:

@@ -11,6 +11,7 @@ from tasks.broker import broker_url
 from tasks.config import config
 from tasks.listener import ListenerStep
 from tasks.readiness import refuse_other_language
+from tasks.wake import VISIBILITY_TIMEOUT
 
 app = Celery("stats_refresh", include=["tasks.pipeline", "tasks.maintenance"])
 
@@ -25,7 +26,11 @@ app.conf.update(
     broker_transport_options={
         # Redelivers what a killed worker held. The beats have long since found the work; the token in the message
         # makes the late copy a no-op.
-        "visibility_timeout": 60,
+        "visibility_timeout": VISIBILITY_TIMEOUT,
+        # A Redis that went silent without closing its connections is noticed, too.
+        "socket_connect_timeout": 5,
+        "socket_timeout": 30,
+        "socket_keepalive": True,
     },
     # Results live in Postgres. Flower shows what the events carry.
     task_ignore_result=True,

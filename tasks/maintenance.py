@@ -10,6 +10,7 @@ from sqlalchemy import TextClause, text
 from tasks.app import app
 from tasks.beats import entry_of
 from tasks.chain import may_continue
+from tasks.config import config
 from tasks.execution import StageFailed, execute
 from tasks.transaction import Answer
 from tasks.wake import Message, send
@@ -54,5 +55,6 @@ def _page(task: Task, statement: TextClause) -> Answer:
 def _go_on(task: Task, answer: Answer) -> None:
     """Send the task itself while there is more: a backlog does not wait a minute for each page."""
     more = answer["response"] in _DID_A_PAGE and bool(answer.get("has_more") or answer.get("behind"))
-    if may_continue(str(task.name), more=more, fired_by_beat=entry_of(task.request) is not None):
+    fired_by_beat = entry_of(task.request) is not None
+    if config().wake == "on" and may_continue(str(task.name), more=more, fired_by_beat=fired_by_beat):
         send(app, [Message(str(task.name))])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -16,6 +16,11 @@ from kombu.exceptions import OperationalError
 from tasks.transaction import Answer, Stage
 
 logger = logging.getLogger(__name__)
+
+VISIBILITY_TIMEOUT = 60
+"""Seconds until the broker delivers again what a worker took and did not ack."""
+_LONGEST_WAIT = timedelta(seconds=VISIBILITY_TIMEOUT - 15)
+"""A worker holds a message with a time unacked until then: one that waits longer would be delivered twice."""
 
 _WAKES_CLAIM = ("published", "rejected", "failed", "invalidated")
 
@@ -53,8 +58,13 @@ def _lease(answer: Answer) -> dict[str, object]:
 
 
 def send(app: Celery, messages: list[Message]) -> None:
-    """Send `messages`. An unreachable broker is logged, not raised: the work is committed, the beats go on."""
+    """Send `messages`. An unreachable broker is logged, not raised: the work is committed, the beats go on.
+
+    One for a later time than the broker lets a worker hold it is left to the beats.
+    """
     for message in messages:
+        if message.not_before is not None and message.not_before > datetime.now(UTC) + _LONGEST_WAIT:
+            continue
         try:
             app.send_task(message.task, kwargs=message.arguments, eta=message.not_before, retry=False)
         except OperationalError as error:

@@ -8,16 +8,16 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from batches.scene import CANONICAL_HASH
 from reckoning.compare import assert_account_equals_reckoning
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
+from batches.scene import CANONICAL_HASH
 from bench.lock_table import converge, database, make_due_account
 
 EXERCISES = 5000
 BOUND = 120
-"""Entries of one transaction: relations, their indexes and a few advisory locks. None of them grows with the account."""
+"""Entries of one transaction: relations, their indexes and a few advisory locks, none of which grows."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_the_old_compute_exhausts_the_lock_table_and_the_account_converges_all_t
     make_due_account(smallest, EXERCISES // 10)
     small = converge(smallest, EXERCISES // 10)
     with capsys.disabled():
-        print(
+        print(  # noqa: T201
             f"\nold compute: out of lock-table entries (53200) after {tables} scratch tables\n{large}\n{small}"
         )
     assert (large.transactions, small.transactions) == (1 + 52 + 1, 1 + 7 + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from batches.scene import Account, Run, claim_run, drain, end_backoffs, outputs, publish, set_settings
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from batches.scene import Account, claim_run, set_settings
 from sqlalchemy import text
 
+from batches.scene import Account, claim_run, set_settings
 from tasks.transaction import service, transaction
 from tasks.wake import Message, follow_ups
 

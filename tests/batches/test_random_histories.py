@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from batches.scene import Account, Run, claim, drain, end_backoffs, publish, set_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from batches.scene import Account, Run, claim, drain, end_backoffs, publish, set_settings
 
 DAYS = ("2025-12-29", "2026-02-28", "2026-11-02", "2026-11-29", "2026-11-30", "2026-12-01")
 

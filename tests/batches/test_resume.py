@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from batches.scene import Account, claim, claim_run, outputs, publish, set_settings
 from sqlalchemy import text
 
+from batches.scene import Account, claim, claim_run, outputs, publish, set_settings
 from tasks.transaction import service, transaction
 
 

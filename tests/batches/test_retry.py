@@ -6,10 +6,10 @@ import threading
 from datetime import timedelta
 
 import pytest
-from batches.scene import Account, Run, claim, claim_run, drain, outputs, publish, set_settings
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
+from batches.scene import Account, Run, claim, claim_run, drain, outputs, publish, set_settings
 from ops.embedded.process import wait_until
 
 BACKOFF = 40

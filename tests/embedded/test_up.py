@@ -159,7 +159,7 @@ def check_clean_end(up: Up, temp: Path) -> None:
     family = up.family()
     assert up.end(signal.SIGINT) == 0
     order = re.findall(r"stopping (\w+)", up.output)
-    assert order == ["flower", "beat", "compute", "pipeline", "valkey", "postgres"]
+    assert order == ["flower", "beat", "maintenance", "compute", "pipeline", "valkey", "postgres"]
     assert all(gone(process) for process in family)
     assert list(temp.iterdir()) == []
 

@@ -183,5 +183,6 @@ def assert_all_equal_reckoning(database: Database, accounts: Sequence[AppAccount
 
 def settings(database: Database, **values: object) -> None:
     database.as_service()(
-        "select public.update_stats_projection_settings_v1(cast(:changes as jsonb))", changes=json.dumps(values)
+        "select public.update_stats_projection_settings_v1(cast(:changes as jsonb))",
+        changes=json.dumps(values),
     )

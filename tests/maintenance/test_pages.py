@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 from interleavings.scene import admin_session, on_insert, picture, undo_on_insert
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from support.app import Stages
+
 from maintenance.scene import (
     Pages,
     change_global,
@@ -14,10 +18,6 @@ from maintenance.scene import (
     save_with,
     settings,
 )
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
-from support.app import Stages
-
 from tasks.transaction import service, transaction
 
 JOBS = ("rollover", "walk", "repair", "purge")
@@ -148,11 +148,11 @@ def test_a_page_waits_for_a_lock_at_most_half_its_budget(database, work):
 
 
 def test_a_page_waits_for_no_account(database, pages, work):
-    """Somebody holds every write lock, state row and job: the pages end at once and take nothing."""
+    """Somebody holds every write lock and state row: the pages end at once and take nothing."""
     with admin_session(database, "writer") as writer:
         for account in work:
             writer.run("select stats_private.lock_writes(:user)", user=account.user_id)
-        writer.run("select from public.user_stats_refresh_state for update")
+        writer.run("select user_id from public.user_stats_refresh_state for update")
         answers = {job: run_page(pages, job) for job in JOBS}
 
     assert {job: answer["response"] for job, answer in answers.items()} == {

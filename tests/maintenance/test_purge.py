@@ -5,10 +5,15 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from maintenance.scene import ONE_SECOND_JOBS, PURGE
 from support.races import session
 
-OTHER_JOBS = ("barbelic-stats-cron-history-purge", "lift-guild-pr-overview-snapshot-rollover", "somebody-else's")
+from maintenance.scene import ONE_SECOND_JOBS, PURGE
+
+OTHER_JOBS = (
+    "barbelic-stats-cron-history-purge",
+    "lift-guild-pr-overview-snapshot-rollover",
+    "somebody-else's",
+)
 
 
 def history(database, count, *, days_ago=8.0, job=ONE_SECOND_JOBS[0], status="succeeded"):
@@ -163,7 +168,9 @@ def test_completed_jobs_and_ended_runs_go_after_a_week(database, stages, pages, 
 
 def test_jobs_that_wait_or_are_exhausted_stay_however_old(database, pages, app_account):
     app_account.save()
-    database.admin("update public.user_exercise_stats_refresh_jobs set created_at = now() - interval '90 days'")
+    database.admin(
+        "update public.user_exercise_stats_refresh_jobs set created_at = now() - interval '90 days'"
+    )
     assert pages.purge()["deleted"]["jobs"] == 0
     database.admin("update public.user_exercise_stats_refresh_jobs set status = 'failed'")
     assert pages.purge()["deleted"]["jobs"] == 0

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 from interleavings.scene import admin_session, on_insert
+from support.app import AppAccount, Stages
+from support.races import session
+
+from maintenance.damage import READ_MODELS, add, alter, remove, remove_all
 from maintenance.scene import (
     REPAIR,
     assert_all_equal_reckoning,
@@ -15,59 +19,10 @@ from maintenance.scene import (
     settings,
     write_lock,
 )
-from support.app import AppAccount, Stages
-from support.races import session
 
-READ_MODELS = {
-    "public.user_exercise_daily_rollups": ("reps = reps + 1", "day = day + 3650"),
-    "public.user_exercise_records": ("value = value + 1", "day = day + 3650"),
-    "public.user_exercise_rep_maxes": ("weight_kg = weight_kg + 1", "reps = 12"),
-    "stats_private.rep_max_steps": ("weight_kg = weight_kg + 1", "day = day + 3650"),
-    "public.user_training_period_stats": (
-        "volume_kg = volume_kg + 1",
-        "period_start = (period_start + interval '10 years')::date",
-    ),
-    "public.user_calendar_day_summaries": ("titles = array['somebody else''s']", "day = day + 3650"),
-    "public.user_pr_exercise_summary_snapshots": ("best_weight_kg = best_weight_kg + 1", "as_of_date = as_of_date - 9"),
-    "public.user_pr_overview_snapshot_headers": ("exercises = exercises + 1", "as_of_date = as_of_date - 9"),
-}
-"""For each read model an assignment that alters a row, and one that makes a further row of a copy."""
 ENQUEUE_DAMAGED = (
     "select stats_private.enqueue_damaged(cast(cast(:damaged as text) as public.user_stats_refresh_state[]))"
 )
-ONE_ROW = "ctid = (select min(x.ctid) from {table} x where x.user_id = :user)"
-
-
-def remove(database, table, account):
-    database.admin(f"delete from {table} where {ONE_ROW.format(table=table)}", user=account.user_id)
-
-
-def remove_all(database, table, account):
-    database.admin(f"delete from {table} where user_id = :user", user=account.user_id)
-
-
-def alter(database, table, account):
-    database.admin(
-        f"update {table} set {READ_MODELS[table][0]} where {ONE_ROW.format(table=table)}", user=account.user_id
-    )
-
-
-def add(database, table, account):
-    column, _, value = READ_MODELS[table][1].partition(" = ")
-    columns = [
-        name
-        for (name,) in database.admin(
-            "select attname from pg_catalog.pg_attribute"
-            " where attrelid = cast(:table as regclass) and attnum > 0 and not attisdropped order by attnum",
-            table=table,
-        )
-    ]
-    values = [value if name == column else name for name in columns]
-    database.admin(
-        f"insert into {table} ({', '.join(columns)}) select {', '.join(values)} from {table}"
-        f" where {ONE_ROW.format(table=table)}",
-        user=account.user_id,
-    )
 
 
 @pytest.fixture
@@ -81,7 +36,9 @@ def accounts(database):
     return made
 
 
-@pytest.mark.parametrize("damage", [remove, remove_all, alter, add], ids=["removed", "all removed", "altered", "added"])
+@pytest.mark.parametrize(
+    "damage", [remove, remove_all, alter, add], ids=["removed", "all removed", "altered", "added"]
+)
 @pytest.mark.parametrize("table", READ_MODELS, ids=[name.partition(".")[2] for name in READ_MODELS])
 def test_damage_is_found_within_a_lap_and_repaired(database, stages, pages, accounts, table, damage):
     damaged = accounts[2]
@@ -92,9 +49,9 @@ def test_damage_is_found_within_a_lap_and_repaired(database, stages, pages, acco
     lap = pages.repair_lap(limit=2)
 
     assert sum(page["found"] for page in lap) == 1
-    assert open_jobs(database, "user_id", "event_type", "priority", "from_date", "exercise_ids", "window_only") == [
-        (damaged.user_id, "scheduled_stats_backfill", 1, None, [], False)
-    ]
+    assert open_jobs(
+        database, "user_id", "event_type", "priority", "from_date", "exercise_ids", "window_only"
+    ) == [(damaged.user_id, "scheduled_stats_backfill", 1, None, [], False)]
     stages.drain()
     assert_all_equal_reckoning(database, accounts)
     assert [page["found"] for page in pages.repair_lap()] == [0]
@@ -144,7 +101,9 @@ def test_stale_accounts_are_left_alone(database, stages, pages, accounts):
     assert exhausted.jobs("status")[-1] == ("failed",)
 
 
-def test_an_account_that_was_saved_since_its_comparison_is_left_to_its_own_generation(database, stages, pages, accounts):
+def test_an_account_that_was_saved_since_its_comparison_is_left_to_its_own_generation(
+    database, stages, pages, accounts
+):
     """The difference may have been the new session; damage that is left is found in the next lap."""
     account = accounts[0]
     remove_all(database, "public.user_calendar_day_summaries", account)
@@ -197,7 +156,8 @@ def test_orphans_of_an_account_that_has_nothing_else_are_removed(database, stage
     assert sum(page["found"] for page in pages.repair_lap(2)) == 1
     stages.drain()
     assert database.admin(
-        "select count(*) from public.user_pr_exercise_summary_snapshots where user_id = :user", user=gone.user_id
+        "select count(*) from public.user_pr_exercise_summary_snapshots where user_id = :user",
+        user=gone.user_id,
     ) == [(0,)]
     assert sum(page["found"] for page in pages.repair_lap()) == 0
 
@@ -207,7 +167,9 @@ def test_a_deleted_account_is_not_brought_back(database, pages, accounts):
     remove(database, "public.user_calendar_day_summaries", gone)
     with admin_session(database, "page") as page:
         damaged = page.run("select (stats_private.compare_page(null, 100)).damaged::text")
-        while not database.as_service().value("select public.delete_account_v1(:user)", user=gone.user_id)["done"]:
+        while not database.as_service().value("select public.delete_account_v1(:user)", user=gone.user_id)[
+            "done"
+        ]:
             pass
         assert page.run(ENQUEUE_DAMAGED, damaged=damaged) == 0
         page.commit()
@@ -254,7 +216,9 @@ def test_a_page_ends_when_half_its_budget_is_used_and_the_next_goes_on(database,
     assert sum(page["found"] for page in lap) == 1
 
 
-def test_an_account_that_takes_longer_than_the_budget_does_not_keep_the_lap_from_the_others(database, pages, accounts):
+def test_an_account_that_takes_longer_than_the_budget_does_not_keep_the_lap_from_the_others(
+    database, pages, accounts
+):
     settings(database, maintenance_budget_ms=1000)
     slow, damaged = accounts[1], accounts[3]
     for account in (accounts[0], damaged):
@@ -269,7 +233,8 @@ def test_an_account_that_takes_longer_than_the_budget_does_not_keep_the_lap_from
     )
     # Healthy otherwise: the day is in its history.
     database.admin(
-        "insert into public.workout_sessions (user_id, session_date) values (:user, '2001-01-01')", user=slow.user_id
+        "insert into public.workout_sessions (user_id, session_date) values (:user, '2001-01-01')",
+        user=slow.user_id,
     )
 
     first = pages.repair()

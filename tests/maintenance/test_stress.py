@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from sqlalchemy.exc import DBAPIError
+from support.app import AppAccount, Stages
+
 from maintenance.scene import (
     Pages,
     assert_all_equal_reckoning,
@@ -17,8 +20,6 @@ from maintenance.scene import (
     published_accounts,
     settings,
 )
-from sqlalchemy.exc import DBAPIError
-from support.app import AppAccount, Stages
 
 SECONDS = 8
 SLOWEST_SAVE_MS = 2000
@@ -45,7 +46,9 @@ def test_pages_saves_and_stages_never_deadlock_and_end_equal_to_the_reckoning(da
     def save(dice: random.Random) -> None:
         account = dice.choice(accounts)
         started = time.monotonic()
-        receipt = account.save(account.block("Squat", (None, dice.randrange(1, 15))), session_date=dice.choice(DAYS))
+        receipt = account.save(
+            account.block("Squat", (None, dice.randrange(1, 15))), session_date=dice.choice(DAYS)
+        )
         saves.append((time.monotonic() - started) * 1000)
         if dice.random() < 0.4:
             account.delete(receipt["session_id"])
@@ -54,12 +57,18 @@ def test_pages_saves_and_stages_never_deadlock_and_end_equal_to_the_reckoning(da
         save_with_any_tracking(dice.choice(accounts), exercise, dice.choice(DAYS))
 
     def change(dice: random.Random) -> None:
+        """Change the catalog, an account's own exercise by hand, and let its day turn."""
         change_global(database, exercise, "Plank", dice.choice(TRACKINGS))
         account = dice.choice(accounts)
         database.admin(
             "update public.exercises set tracking = :tracking where id = :id",
             tracking=dice.choice(TRACKINGS),
             id=account.exercises["Squat"],
+        )
+        database.admin(
+            "update public.user_pr_overview_rollover_state set due_at = now(), next_retry_at = null"
+            " where user_id = :user",
+            user=account.user_id,
         )
 
     def work(_: random.Random) -> None:
@@ -74,15 +83,7 @@ def test_pages_saves_and_stages_never_deadlock_and_end_equal_to_the_reckoning(da
         answer = dice.choice([pages.rollover, pages.walk, pages.repair, pages.purge])(dice.randrange(1, 8))
         answers[f"page: {answer['response']}"] += 1
 
-    def turn_the_day(dice: random.Random) -> None:
-        database.admin(
-            "update public.user_pr_overview_rollover_state set due_at = now(), next_retry_at = null"
-            " where user_id = :user",
-            user=dice.choice(accounts).user_id,
-        )
-        time.sleep(0.05)
-
-    steps = [save, save, save_global, change, work, work, work, page, page, page, turn_the_day]
+    steps = [save, save, save_global, change, work, work, work, page, page, page]
     with ThreadPoolExecutor(len(steps)) as threads:
         for done in [threads.submit(repeatedly, step, seed) for seed, step in enumerate(steps)]:
             done.result(SECONDS + 60)
@@ -101,6 +102,4 @@ def test_pages_saves_and_stages_never_deadlock_and_end_equal_to_the_reckoning(da
 
 def save_with_any_tracking(account: AppAccount, exercise: str, day: str) -> None:
     """Save a session that is valid however the exercise is tracked at the moment."""
-    account.save(
-        {"exercise_id": exercise, "sets": [{"reps": 8, "duration_seconds": 60}]}, session_date=day
-    )
+    account.save({"exercise_id": exercise, "sets": [{"reps": 8, "duration_seconds": 60}]}, session_date=day)

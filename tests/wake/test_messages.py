@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from celery import Celery
 from redis import Redis
 
 from ops.embedded.valkey import ValkeyServer
 from tasks import chain
 from tasks.chain import may_continue
 from tasks.transaction import Answer, Stage
-from tasks.wake import Message, follow_ups
+from tasks.wake import Message, follow_ups, send
 
 LEASE: dict[str, object] = {"run_id": "run", "lease_token": "token"}
 
@@ -41,6 +43,16 @@ LEASE: dict[str, object] = {"run_id": "run", "lease_token": "token"}
 )
 def test_an_answer_wakes_who_has_work_now(stage: Stage, answer: Answer, messages: list[Message]) -> None:
     assert follow_ups(stage, answer) == messages
+
+
+def test_a_message_that_the_broker_would_deliver_twice_is_left_to_the_beats() -> None:
+    sender = Celery("sender", broker="memory://", set_as_current=False)
+    with sender.connection_for_write() as connection:
+        queue = connection.SimpleQueue("celery")
+        now = datetime.now(UTC)
+        send(sender, [Message("stats.claim", not_before=now + timedelta(seconds=wait)) for wait in (30, 300)])
+        assert queue.qsize() == 1
+        assert queue.get().headers["eta"] == (now + timedelta(seconds=30)).isoformat()
 
 
 @pytest.fixture

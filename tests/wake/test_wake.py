@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 from celery import Celery
 from support.app import AppAccount
@@ -27,6 +28,11 @@ def worker(full_rig: Rig) -> CeleryProcess:
 @pytest.fixture
 def person(full_rig: Rig) -> AppAccount:
     return AppAccount(full_rig.database)
+
+
+@pytest.fixture
+def sender(full_rig: Rig) -> Celery:
+    return Celery("sender", broker=full_rig.valkey.broker_url, set_as_current=False)
 
 
 def is_published(account: AppAccount) -> bool:
@@ -59,11 +65,18 @@ def test_the_listener_survives_an_ended_session(
     published_in(person, 5)
 
 
-def test_the_pool_has_no_part_in_the_listeners_connection(full_rig: Rig, worker: CeleryProcess) -> None:
-    [[backends]] = full_rig.database.admin(
-        "select count(*) from pg_stat_activity where application_name = :name", name=APPLICATION_NAME
-    )
-    assert backends == 1
+def test_pool_children_have_no_part_in_the_listeners_connection(
+    full_rig: Rig, worker: CeleryProcess, person: AppAccount
+) -> None:
+    """Those forked after it connected close their copy without ending it."""
+    times = worker.count(LISTENING)
+    first = psutil.Process(worker.process.pid).children()
+    for child in first:
+        child.kill()
+    assert soon(lambda: not any(child.is_running() for child in first), 10)
+    assert soon(lambda: len(psutil.Process(worker.process.pid).children()) == len(first), 10)
+    assert soon(lambda: _saved_and_published(person), 15)
+    assert worker.count(LISTENING) == times
 
 
 def test_the_listener_survives_a_restart_of_postgres(
@@ -106,6 +119,37 @@ def test_many_saves_at_once_send_no_storm(full_rig: Rig, worker: CeleryProcess) 
     assert claims <= seconds / 0.05 + 2 * published
 
 
+def test_a_backlog_of_pages_goes_on_by_itself(full_rig: Rig, worker: CeleryProcess, sender: Celery) -> None:
+    """A purge that was off for long: one message, and page after page until nothing old is left."""
+    full_rig.database.admin(
+        "insert into public.cron_run_history (job_name, status, started_at, ended_at)"
+        " select 'lift-guild-stats-refresh', 'succeeded', now() - interval '8 days', now() - interval '8 days'"
+        " from generate_series(1, 11000)"
+    )
+    before = worker.count(r"stats\.purge_history\[.*succeeded")
+    sender.send_task("stats.purge_history", queue="maintenance")
+    worker.wait_for(r"stats\.purge_history\[.*succeeded.*'behind': False", before + 1)
+    assert worker.count(r"stats\.purge_history\[.*succeeded") == before + 3
+    assert full_rig.database.admin("select count(*) from public.cron_run_history") == [(0,)]
+
+
+def test_a_page_that_failed_is_a_failure_in_flower_and_recorded(
+    full_rig: Rig, worker: CeleryProcess, sender: Celery
+) -> None:
+    full_rig.database.admin("alter table public.user_pr_overview_rollover_state rename due_at to elsewhere")
+    try:
+        sender.send_task("stats.rollover", queue="maintenance")
+        worker.wait_for(r"stats\.rollover\[.*raised expected: StageFailed\(.*42703")
+    finally:
+        full_rig.database.admin(
+            "alter table public.user_pr_overview_rollover_state rename elsewhere to due_at"
+        )
+    [[error]] = full_rig.database.admin(
+        "select last_error from public.stats_maintenance_cursors where job = 'rollover'"
+    )
+    assert "due_at" in error
+
+
 @pytest.fixture
 def beat(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
     process = full_rig.beat()
@@ -114,14 +158,13 @@ def beat(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
 
 
 def test_a_restart_of_redis_under_load_is_over_in_seconds(
-    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess
+    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess, sender: Celery
 ) -> None:
     """With messages in the worker's hands, which is when Celery's own consumer would end.
 
     What it held is stuck for a minute; the beats find the work of those messages.
     """
     people = [AppAccount(full_rig.database) for _ in range(4)]
-    sender = Celery("sender", broker=full_rig.valkey.broker_url, set_as_current=False)
     for _ in range(3):
         for _ in range(4):
             sender.send_task("stats.claim", queue="pipeline", countdown=30)

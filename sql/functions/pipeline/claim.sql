@@ -72,7 +72,7 @@ begin
     order by r.lease_until
     limit 1
     for update skip locked;
-    if not found then
+    if not found or not stats_private.try_lock_jobs(v_run.id) then
         return null;
     elsif stats_private.resume_expired_batches(v_run) then
         -- One that backed off has given its slot away and waits for a free one, below.
@@ -87,6 +87,21 @@ begin
         p_backoff => false);
     return null;
 end;
+$$;
+
+-- Locks the run's jobs without waiting; false where somebody holds one of them.
+create or replace function stats_private.try_lock_jobs(p_run_id uuid)
+returns boolean
+language sql
+as $$
+    with locked as (
+        select j.id from public.user_exercise_stats_refresh_jobs j
+        where j.run_id = p_run_id and j.status = 'processing'
+        for update skip locked
+    )
+    select (select count(*) from locked) = (
+        select count(*) from public.user_exercise_stats_refresh_jobs j
+        where j.run_id = p_run_id and j.status = 'processing')
 $$;
 
 -- Counts what the cap counts: every run that is claimed or computed, not those that wait for their retry time.

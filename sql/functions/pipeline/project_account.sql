@@ -23,9 +23,9 @@ declare
     v_week date := case
         when p_from_date is null then '-infinity' else stats_private.week_of(p_from_date, v_week_start)
     end;
-    v_month date := date_trunc('month', v_day)::date;
-    v_quarter date := date_trunc('quarter', v_day)::date;
-    v_year date := date_trunc('year', v_day)::date;
+    v_month date := date_trunc('month', v_day::timestamp)::date;
+    v_quarter date := date_trunc('quarter', v_day::timestamp)::date;
+    v_year date := date_trunc('year', v_day::timestamp)::date;
     v_first date := least(v_week, v_year);
 begin
     if p_from_date = 'infinity' then
@@ -116,9 +116,9 @@ begin
         cross join lateral (values
             ('day', d.day, v_day),
             ('week', stats_private.week_of(d.day, v_week_start), v_week),
-            ('month', date_trunc('month', d.day)::date, v_month),
-            ('quarter', date_trunc('quarter', d.day)::date, v_quarter),
-            ('year', date_trunc('year', d.day)::date, v_year)
+            ('month', date_trunc('month', d.day::timestamp)::date, v_month),
+            ('quarter', date_trunc('quarter', d.day::timestamp)::date, v_quarter),
+            ('year', date_trunc('year', d.day::timestamp)::date, v_year)
         ) b (grain, period_start, first_start)
         where b.period_start >= b.first_start
         group by b.grain, b.period_start
@@ -129,13 +129,13 @@ begin
         group by 1, 2
     ),
     by_month as (
-        select date_trunc('month', r.day)::date as period_start, r.exercise_id from rollups r group by 1, 2
+        select date_trunc('month', r.day::timestamp)::date as period_start, r.exercise_id from rollups r group by 1, 2
     ),
     by_quarter as (
-        select date_trunc('quarter', m.period_start)::date as period_start, m.exercise_id from by_month m group by 1, 2
+        select date_trunc('quarter', m.period_start::timestamp)::date as period_start, m.exercise_id from by_month m group by 1, 2
     ),
     by_year as (
-        select date_trunc('year', q.period_start)::date as period_start, q.exercise_id from by_quarter q group by 1, 2
+        select date_trunc('year', q.period_start::timestamp)::date as period_start, q.exercise_id from by_quarter q group by 1, 2
     ),
     exercise_counts as (
         select 'day' as grain, d.day as period_start, d.exercises from days d

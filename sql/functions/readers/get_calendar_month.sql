@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_user_id uuid := stats_private.account_of_call(p_user_id);
-    v_first date := date_trunc('month', p_month)::date;
+    v_first date := date_trunc('month', p_month::timestamp)::date;
 begin
     if v_first is null or not isfinite(v_first) then
         raise exception using errcode = '22023', message = 'month: must be a day of the month';

@@ -1,0 +1,149 @@
+"""How fast accounts roll over at midnight, and what a claim costs while all of them wait.
+
+`python -m bench.rollover [ACCOUNTS]` makes published accounts with a history each, lets a day pass, and drains them
+through pages, claims, computes and publications by direct SQL: one connection, then two. It prints accounts a second.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.pool import NullPool
+
+from bench.report import Measured, print_report
+from ops.embedded.postgres import PostgresServer
+from sql.migrate import migrate
+from tasks.maintenance import ROLLOVER
+from tasks.pipeline import CLAIM, COMPUTE, PUBLISH
+from tasks.transaction import Answer, run_stage
+
+ACCOUNTS = 600
+SESSIONS = 40
+WAITING = 100_000
+CLAIMS = 30
+
+_HISTORIES = text("""
+    with users as (
+        select gen_random_uuid() as user_id from generate_series(1, :accounts)
+    ),
+    states as (
+        insert into public.user_stats_refresh_state (user_id, requested_version, source_revision)
+        select u.user_id, 1, 1 from users u
+    ),
+    jobs as (
+        insert into public.user_exercise_stats_refresh_jobs (user_id, event_type, requested_version)
+        select u.user_id, 'file_import', 1 from users u
+    ),
+    sessions as (
+        insert into public.workout_sessions (user_id, session_date)
+        select u.user_id, current_date - 2 * n from users u, generate_series(1, :sessions) n
+        returning id, user_id
+    ),
+    parts as (
+        insert into public.session_exercise_part (session_id, user_id, exercise_id, position)
+        select s.id, s.user_id, 'bench:' || p, p from sessions s, generate_series(1, 5) p
+        returning id
+    )
+    insert into public.session_sets (part_id, set_no, weight_kg, reps)
+    select p.id, n, 40 + 2.5 * abs(hashtext(p.id::text || n) % 40), 1 + abs(hashtext(p.id::text) % 12)
+    from parts p, generate_series(1, 4) n
+""")
+_A_DAY_PASSES = (
+    "update public.user_pr_overview_snapshot_headers set as_of_date = as_of_date - 1001",
+    "update public.user_pr_overview_snapshot_headers set as_of_date = as_of_date + 1000",
+    "update public.user_pr_exercise_summary_snapshots set as_of_date = as_of_date - 1001",
+    "update public.user_pr_exercise_summary_snapshots set as_of_date = as_of_date + 1000",
+    "update public.user_stats_refresh_state set published_anchor = published_anchor - 1",
+    "update public.user_pr_overview_rollover_state set due_at = due_at - interval '1 day'",
+)
+_WAITING = text("""
+    with waiting as (
+        insert into public.user_stats_refresh_state (user_id, requested_version, applied_version)
+        select gen_random_uuid(), 2, 1 from generate_series(1, :accounts)
+        returning user_id
+    )
+    insert into public.user_exercise_stats_refresh_jobs (user_id, event_type, requested_version, priority, window_only)
+    select w.user_id, 'pr_snapshot_rollover', 2, 1, true from waiting w
+""")
+
+
+def main() -> list[Measured]:
+    """Measure and print; return the measurements."""
+    accounts = int(sys.argv[1]) if len(sys.argv) > 1 else ACCOUNTS
+    with PostgresServer() as server:
+        admin = create_engine(server.url(), poolclass=NullPool)
+        migrate(admin)
+        engine = create_engine(server.url(), pool_size=2)
+        _administer(
+            admin,
+            "insert into public.exercises (id, name, tracking)"
+            " select 'bench:' || n, 'Exercise ' || n, 'weight_reps' from generate_series(1, 5) n",
+        )
+        with admin.begin() as connection:
+            connection.execute(_HISTORIES, {"accounts": accounts, "sessions": SESSIONS})
+        _administer(
+            admin, "update public.stats_projection_worker_settings set active_lease_cap = 4", "analyze"
+        )
+        _work(engine)
+        measured = [_drain(admin, engine, connections) for connections in (1, 2)]
+        measured.append(_claims(admin, engine))
+        engine.dispose()
+    print_report(f"rolling {accounts} accounts over", measured)
+    return measured
+
+
+def _drain(admin: Engine, engine: Engine, connections: int) -> Measured:
+    _administer(admin, *_A_DAY_PASSES)
+    started = time.perf_counter()
+    rolled = 0
+    while (page := run_stage(engine, "maintenance", ROLLOVER, {}, _nothing))["response"] == "enqueued":
+        rolled += page["requested"]
+    with ThreadPoolExecutor(connections) as threads:
+        for done in [threads.submit(_work, engine) for _ in range(connections)]:
+            done.result()
+    seconds = time.perf_counter() - started
+    return Measured(f"pages and pipeline, {connections} connection(s)", rolled / seconds, "accounts/s")
+
+
+def _work(engine: Engine) -> None:
+    """Claim, compute and publish until nothing is due."""
+    while (claimed := run_stage(engine, "claim", CLAIM, {"lock_owner": "bench"}, _nothing))[
+        "response"
+    ] == "claimed":
+        lease = {"run_id": claimed["run_id"], "lease_token": claimed["lease_token"], "expected_offset": None}
+        run_stage(engine, "compute", COMPUTE, lease, _nothing)
+        run_stage(engine, "publish", PUBLISH, lease, _nothing)
+
+
+def _claims(admin: Engine, engine: Engine) -> Measured:
+    with admin.begin() as connection:
+        connection.execute(_WAITING, {"accounts": WAITING})
+    _administer(
+        admin,
+        "analyze",
+        f"update public.stats_projection_worker_settings set active_lease_cap = {CLAIMS + 1}",
+    )
+    times = []
+    for _ in range(CLAIMS):
+        started = time.perf_counter()
+        run_stage(engine, "claim", CLAIM, {"lock_owner": "bench"}, _nothing)
+        times.append((time.perf_counter() - started) * 1000)
+    return Measured(f"a claim while {WAITING:,} accounts wait", statistics.median(times), "ms")
+
+
+def _administer(admin: Engine, *statements: str) -> None:
+    for statement in statements:
+        with admin.begin() as connection:
+            connection.execute(text(statement))
+
+
+def _nothing(_: Answer) -> None:
+    """Send no messages."""
+
+
+if __name__ == "__main__":
+    main()
