@@ -20,9 +20,7 @@ from maintenance.scene import (
     write_lock,
 )
 
-ENQUEUE_DAMAGED = (
-    "select stats_private.enqueue_damaged(cast(cast(:damaged as text) as public.user_stats_refresh_state[]))"
-)
+ENQUEUE_DAMAGED = "select stats_private.enqueue_damaged(cast(:damaged as jsonb))"
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -155,6 +157,21 @@ def beat(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
     process = full_rig.beat()
     yield process
     process.kill()
+
+
+def test_a_listener_that_went_deaf_costs_only_latency(
+    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess, person: AppAccount
+) -> None:
+    """Its session is there and says nothing, as behind a firewall that forgot the connection."""
+    assert soon(lambda: full_rig.runs("barbelic-stats-projection-publish") > 1, 10)
+    [[backend]] = full_rig.database.admin(
+        "select pid from pg_stat_activity where application_name = :name", name=APPLICATION_NAME
+    )
+    os.kill(backend, signal.SIGSTOP)
+    try:
+        assert published_in(person, 10) < 3.2
+    finally:
+        os.kill(backend, signal.SIGCONT)
 
 
 def test_a_restart_of_redis_under_load_is_over_in_seconds(

@@ -275,10 +275,8 @@ def test_an_app_cannot_blow_up_its_queue_row(database, app_account):
 @contextmanager
 def listening(database):
     """Yield a function that returns the notifications since its last call, once as many arrived as `expected`."""
-    url = make_url(database.url)
-    connection = psycopg2.connect(
-        host=url.query["host"], port=url.query["port"], user=url.username, dbname=url.database
-    )
+    url = make_url(database.url).set(drivername="postgresql")
+    connection = psycopg2.connect(url.render_as_string(hide_password=False))
     connection.autocommit = True
     connection.cursor().execute("listen stats_refresh_dirty; listen nothing_else")
 

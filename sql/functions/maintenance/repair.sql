@@ -46,11 +46,11 @@ begin
 end;
 $$;
 
--- Compares the next accounts. damaged: those that differ, with the versions that were compared; last_user_id: the last
--- one compared, null where none is left behind it.
+-- Compares the next accounts. damaged: those that differ, {user_id: versions that were compared}; last_user_id: the
+-- last one compared, null where none is left behind it.
 create or replace function stats_private.compare_page(
     p_after uuid, p_limit integer,
-    out checked integer, out damaged public.user_stats_refresh_state [], out last_user_id uuid
+    out checked integer, out damaged jsonb, out last_user_id uuid
 )
 language plpgsql
 as $$
@@ -58,17 +58,16 @@ declare
     v_ends_at timestamptz := clock_timestamp() + (
         select s.maintenance_budget_ms / 2 * interval '1 millisecond' from public.stats_projection_worker_settings s);
     v_user_id uuid := stats_private.next_account(p_after);
-    v_state public.user_stats_refresh_state;
+    v_versions jsonb;
 begin
     checked := 0;
     damaged := '{}';
     last_user_id := p_after;
     begin
         while v_user_id is not null and checked < p_limit and (checked = 0 or clock_timestamp() < v_ends_at) loop
-            select s.* into v_state from public.user_stats_refresh_state s where s.user_id = v_user_id;
-            v_state.user_id := v_user_id;
+            v_versions := stats_private.versions_of(v_user_id);
             if stats_private.published_rows_differ(v_user_id) then
-                damaged := damaged || v_state;
+                damaged := damaged || jsonb_build_object(v_user_id, v_versions);
             end if;
             checked := checked + 1;
             last_user_id := v_user_id;
@@ -89,20 +88,19 @@ $$;
 
 -- Only now, all together and briefly: a page that compares must not hold up anybody's save. Returns how many.
 -- Locks: write (try), state row, job rows (skip locked)
-create or replace function stats_private.enqueue_damaged(p_damaged public.user_stats_refresh_state [])
+create or replace function stats_private.enqueue_damaged(p_damaged jsonb)
 returns integer
 language plpgsql
 as $$
 declare
-    v_state public.user_stats_refresh_state;
+    v_user_id uuid;
+    v_versions jsonb;
     v_found integer := 0;
 begin
-    foreach v_state in array p_damaged loop
-        if stats_private.try_write_lock(v_state.user_id)
-            and stats_private.is_still_damaged(v_state)
-        then
+    for v_user_id, v_versions in select d.key, d.value from jsonb_each(p_damaged) d loop
+        if stats_private.try_write_lock(v_user_id) and stats_private.is_still_damaged(v_user_id, v_versions) then
             perform public.enqueue_user_exercise_stats_refresh_job(
-                v_state.user_id, null, '{}', 'scheduled_stats_backfill', 'repair', 'scheduled stats backfill',
+                v_user_id, null, '{}', 'scheduled_stats_backfill', 'repair', 'scheduled stats backfill',
                 p_priority => 1);
             v_found := v_found + 1;
         end if;
@@ -113,21 +111,29 @@ $$;
 
 -- True where neither a save nor a publication came since the comparison. One that had no generation is compared again:
 -- nothing else tells that it was deleted meanwhile.
-create or replace function stats_private.is_still_damaged(p_compared public.user_stats_refresh_state)
+create or replace function stats_private.is_still_damaged(p_user_id uuid, p_versions jsonb)
 returns boolean
 language plpgsql
 as $$
-declare
-    v_state public.user_stats_refresh_state;
 begin
-    select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_compared.user_id;
-    if (v_state.requested_version, v_state.applied_version)
-        is distinct from (p_compared.requested_version, p_compared.applied_version)
-    then
+    if stats_private.versions_of(p_user_id) is distinct from p_versions then
         return false;
     end if;
-    return v_state.user_id is not null or stats_private.published_rows_differ(p_compared.user_id);
+    return p_versions is distinct from 'null' or stats_private.published_rows_differ(p_user_id);
 end;
+$$;
+
+-- The account's generations; JSON's null where it has none.
+create or replace function stats_private.versions_of(p_user_id uuid)
+returns jsonb
+language sql volatile
+as $$
+    select coalesce(
+        (
+            select jsonb_build_array(s.requested_version, s.applied_version)
+            from public.user_stats_refresh_state s where s.user_id = p_user_id
+        ),
+        'null')
 $$;
 
 -- Goes past the page's first account where it has failed max_attempts pages: one that can't be compared within the

@@ -132,10 +132,14 @@ begin
         select date_trunc('month', r.day::timestamp)::date as period_start, r.exercise_id from rollups r group by 1, 2
     ),
     by_quarter as (
-        select date_trunc('quarter', m.period_start::timestamp)::date as period_start, m.exercise_id from by_month m group by 1, 2
+        select date_trunc('quarter', m.period_start::timestamp)::date as period_start, m.exercise_id
+        from by_month m
+        group by 1, 2
     ),
     by_year as (
-        select date_trunc('year', q.period_start::timestamp)::date as period_start, q.exercise_id from by_quarter q group by 1, 2
+        select date_trunc('year', q.period_start::timestamp)::date as period_start, q.exercise_id
+        from by_quarter q
+        group by 1, 2
     ),
     exercise_counts as (
         select 'day' as grain, d.day as period_start, d.exercises from days d
