@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from support.app import AppAccount
 from support.races import session
-from support.rig import Rig, soon
+from support.rig import CeleryProcess, Rig, soon
 
 from schedules.counters import counts
 from schedules.operations import set_enabled
@@ -23,6 +24,14 @@ SIXTY = dict.fromkeys(EACH_SECOND, 60)
 
 MINUTES = int(os.environ.get("STATS_REFRESH_TEST_MINUTES", "1"))
 """How many consecutive minutes the rate is watched; of several, the last under a busy compute pool."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def worker(full_rig: Rig) -> CeleryProcess:
+    """One worker for all queues, beside a beat."""
+    process = full_rig.worker("pipeline", "compute", "maintenance", processes=2)
+    full_rig.beat()
+    return process
 
 
 def counted(rig: Rig, reason: str, entry: str) -> int:
@@ -60,8 +69,6 @@ def busy(rig: Rig) -> Iterator[None]:
 
 def test_sixty_runs_a_minute_for_each_one_second_entry(full_rig: Rig) -> None:
     """One test of 65 seconds for all three; STATS_REFRESH_TEST_MINUTES=3 watches three minutes."""
-    full_rig.worker("pipeline", "compute", "maintenance", processes=2)
-    full_rig.beat()
     assert soon(lambda: min(fired(full_rig).values()) > 1, 10)
     began = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
     until(began)
@@ -100,11 +107,9 @@ def test_an_overlapping_beat_steps_aside_and_is_counted(full_rig: Rig) -> None:
         assert counted(full_rig, "overlapped", CLAIM) == 0
 
 
-def test_beats_that_find_no_process_are_dropped_and_counted(full_rig: Rig) -> None:
+def test_beats_that_find_no_process_are_dropped_and_counted(full_rig: Rig, worker: CeleryProcess) -> None:
     """The workers are away for longer than a beat lives."""
-    for process in full_rig.processes:
-        if process.name == "pipeline":
-            process.stop()
+    worker.stop()
     set_enabled(full_rig.app, CLAIM, False)
     waiting = full_rig.redis.llen("compute")
     assert soon(lambda: full_rig.redis.llen("compute") >= waiting + 8, 20)

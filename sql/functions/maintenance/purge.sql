@@ -3,7 +3,7 @@
 --   (ended more than 7 days ago, succeeded or failed; other jobs, running and recent rows stay), completed jobs and
 --   ended runs (7 days), receipts (30 days), the catalog's log (30 days), and private outputs of tokens that no run in
 --   flight has. `behind` says that a full page went and more may wait.
--- Locks: cursor row (skip locked), job rows (skip locked)
+-- Locks: cursor row (skip locked), run row (skip locked), job rows (skip locked), private outputs (skip locked)
 -- Writes: cron_run_history, user_exercise_stats_refresh_jobs, user_stats_projection_runs, stats_mutation_receipts,
 --   exercise_catalog_changes, private outputs, stats_maintenance_cursors
 create or replace function public.purge_stats_history_v1(p_limit integer default 5000)

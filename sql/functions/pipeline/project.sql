@@ -19,6 +19,9 @@ create or replace function stats_private.project(
 )
 returns void
 language plpgsql
+-- Enough to hash what one account has; the default sorts it instead.
+set work_mem = '64MB'
+set jit = off
 as $$
 declare
     v_formula text;
@@ -36,6 +39,9 @@ begin
         where p_with_days
         on conflict do nothing
     ),
+    sessions as materialized (
+        select w.day, w.turn, w.id from stats_private.ordered_sessions(p_user_id, p_from_date) w
+    ),
     by_session as materialized (
         select b.*
         from stats_private.sets_by_session(p_user_id, p_from_date, p_exercise_ids, v_formula, v_max_reps) b
@@ -47,18 +53,31 @@ begin
             sum(b.sets)::integer as sets,
             sum(b.working_sets)::integer as working_sets,
             sum(b.reps)::bigint as reps,
-            sum(b.volume_kg) as volume_kg,
-            ((max(b.top_load) >> 21) / 100.0)::numeric(8, 2) as top_weight_kg,
-            nullif(max(b.top_load) & 2097151, 0)::integer as top_weight_reps,
-            max(b.best_e1rm_kg)::numeric(10, 2) as best_e1rm_kg,
-            max(b.best_set_volume_kg) as best_set_volume_kg,
+            sum(b.volume)::bigint as volume,
+            max(b.top_load) as top_load,
+            max(b.best_e1rm) as best_e1rm,
+            max(b.best_set_volume) as best_set_volume,
             max(b.max_reps) as max_reps,
             sum(b.duration_seconds)::bigint as duration_seconds,
-            sum(b.distance_m) as distance_m,
-            (array_agg(b.session_id order by b.turn) filter (where b.working_sets > 0))[1] as first_session_id
+            sum(b.distance)::bigint as distance,
+            min(b.turn) filter (where b.working_sets > 0) as first_turn
         from by_session b
         group by b.exercise_id, b.day
         having sum(b.working_sets) > 0
+        offset 0
+    ),
+    rollups as materialized (
+        select
+            d.exercise_id, d.day, d.sessions, d.sets, d.working_sets, d.reps,
+            d.volume * 0.01 as volume_kg,
+            (d.top_load >> 21) * 0.01 as top_weight_kg,
+            nullif(d.top_load & 2097151, 0)::integer as top_weight_reps,
+            d.best_e1rm * 0.01 as best_e1rm_kg,
+            d.best_set_volume * 0.01 as best_set_volume_kg,
+            d.max_reps, d.duration_seconds, d.distance * 0.01 as distance_m, d.first_turn,
+            w.id as first_session_id
+        from by_day d
+        join sessions w on w.day = d.day and w.turn = d.first_turn
     ),
 
     -- ------------------------------------------------ records
@@ -77,47 +96,89 @@ begin
         where p_exercise_ids is null or r.exercise_id = any (p_exercise_ids)
         group by r.exercise_id, r.kind
     ),
-    -- One row a session and kind; merit: greater is better, whatever the kind.
-    attempts as (
-        select b.exercise_id, k.kind collate "C" as kind, b.day, b.turn, b.session_id, k.merit
-        from by_session b
-        cross join lateral (values
-            ('weight', ((b.top_load >> 21) / 100.0)::numeric(8, 2)),
-            ('e1rm', b.best_e1rm_kg),
-            ('set_volume', b.best_set_volume_kg),
-            ('reps', b.max_reps),
-            ('duration', b.longest_seconds),
-            ('distance', b.farthest_m),
-            ('least_assistance', stats_private.merit('least_assistance', b.least_assistance_kg))
-        ) k (kind, merit)
-        where k.merit is not null
-        union all
-        select d.exercise_id, 'day_volume', d.day, 1, d.first_session_id, d.volume_kg
-        from by_day d
-        where d.volume_kg > 0
-    ),
-    compared as (
+    -- Each session's bests beside the best of all before it, in hundredths as by_session has them.
+    compared as materialized (
         select
-            a.*,
-            greatest(
-                c.merit,
-                max(a.merit) over (
-                    partition by a.exercise_id, a.kind order by a.day, a.turn
-                    rows between unbounded preceding and 1 preceding)
-            ) as earlier_best
-        from attempts a
-        left join carried_in c on c.exercise_id = a.exercise_id and c.kind = a.kind
+            b.exercise_id, b.day, b.turn,
+            b.top_load >> 21 as weight, b.best_e1rm, b.best_set_volume, b.max_reps, b.longest_seconds, b.farthest,
+            b.least_assistance,
+            max(b.top_load) over earlier >> 21 as earlier_weight,
+            max(b.best_e1rm) over earlier as earlier_e1rm,
+            max(b.best_set_volume) over earlier as earlier_set_volume,
+            max(b.max_reps) over earlier as earlier_reps,
+            max(b.longest_seconds) over earlier as earlier_seconds,
+            max(b.farthest) over earlier as earlier_farthest,
+            min(b.least_assistance) over earlier as earlier_assistance,
+            b.lifted_1, b.lifted_2, b.lifted_3, b.lifted_4, b.lifted_5, b.lifted_6, b.lifted_7, b.lifted_8,
+            b.lifted_9, b.lifted_10, b.lifted_11, b.lifted_12,
+            max(b.lifted_1) over earlier as earlier_1,
+            max(b.lifted_2) over earlier as earlier_2,
+            max(b.lifted_3) over earlier as earlier_3,
+            max(b.lifted_4) over earlier as earlier_4,
+            max(b.lifted_5) over earlier as earlier_5,
+            max(b.lifted_6) over earlier as earlier_6,
+            max(b.lifted_7) over earlier as earlier_7,
+            max(b.lifted_8) over earlier as earlier_8,
+            max(b.lifted_9) over earlier as earlier_9,
+            max(b.lifted_10) over earlier as earlier_10,
+            max(b.lifted_11) over earlier as earlier_11,
+            max(b.lifted_12) over earlier as earlier_12
+        from by_session b
+        window earlier as (
+            partition by b.exercise_id order by b.day, b.turn rows between unbounded preceding and 1 preceding)
+        offset 0
+    ),
+    -- One row a session and kind that beat everything before it. merit: greater is better, whatever the kind.
+    improvements as (
+        select c.exercise_id, c.day, c.turn, k.kind, k.merit, k.earlier
+        from compared c
+        cross join lateral (values
+            ('weight', c.weight * 0.01, c.earlier_weight * 0.01),
+            ('e1rm', c.best_e1rm * 0.01, c.earlier_e1rm * 0.01),
+            ('set_volume', c.best_set_volume * 0.01, c.earlier_set_volume * 0.01),
+            ('reps', c.max_reps, c.earlier_reps),
+            ('duration', c.longest_seconds, c.earlier_seconds),
+            ('distance', c.farthest * 0.01, c.earlier_farthest * 0.01),
+            ('least_assistance', c.least_assistance * -0.01, c.earlier_assistance * -0.01)
+        ) k (kind, merit, earlier)
+        -- Most sessions beat nothing: said in whole numbers first, it spares them the seven rows.
+        where (
+                c.weight > coalesce(c.earlier_weight, 0) or c.best_e1rm > coalesce(c.earlier_e1rm, 0)
+                or c.best_set_volume > coalesce(c.earlier_set_volume, 0) or c.max_reps > coalesce(c.earlier_reps, 0)
+                or c.longest_seconds > coalesce(c.earlier_seconds, 0)
+                or c.farthest > coalesce(c.earlier_farthest, 0)
+                or c.least_assistance < coalesce(c.earlier_assistance, 9223372036854775807))
+            and (k.merit > k.earlier or k.earlier is null and k.merit is not null)
+        union all
+        select d.exercise_id, d.day, d.first_turn, 'day_volume', d.volume_kg, d.earlier
+        from (
+            select
+                r.exercise_id, r.day, r.first_turn, r.volume_kg,
+                max(r.volume_kg) over (
+                    partition by r.exercise_id order by r.day rows between unbounded preceding and 1 preceding
+                ) as earlier
+            from rollups r
+            where r.volume_kg > 0
+        ) d
+        where d.volume_kg > d.earlier or d.earlier is null
     ),
     records as materialized (
         select
-            c.exercise_id, c.kind, c.day,
-            abs(max(c.merit)) as value,
-            case when not bool_or(c.earlier_best is null) then abs(min(c.earlier_best)) end as previous_value,
-            bool_or(c.earlier_best is null) as is_baseline,
-            (array_agg(c.session_id order by c.turn desc))[1] as session_id
-        from compared c
-        where c.merit > c.earlier_best or c.earlier_best is null
-        group by c.exercise_id, c.kind, c.day
+            i.exercise_id, i.kind collate "C" as kind, i.day, abs(i.best) as value,
+            case when not i.is_baseline then abs(i.earlier) end as previous_value, i.is_baseline, w.id as session_id
+        from (
+            select
+                n.exercise_id, n.kind, n.day,
+                max(n.merit) as best,
+                max(n.turn) as turn,
+                min(greatest(c.merit, n.earlier)) as earlier,
+                bool_or(c.merit is null and n.earlier is null) as is_baseline
+            from improvements n
+            left join carried_in c on c.exercise_id = n.exercise_id and c.kind = n.kind
+            where c.merit is null or n.merit > c.merit
+            group by n.exercise_id, n.kind, n.day
+        ) i
+        join sessions w on w.day = i.day and w.turn = i.turn
     ),
 
     -- ------------------------------------------------ rep maxes
@@ -127,67 +188,91 @@ begin
         where s.user_id = p_user_id and p_from_date is distinct from 'infinity'
             and (p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
     ),
-    -- Hundredths of a kilogram, and the most reps at them; more than 12 count for 12. is_new: in the scope.
-    loads as (
+    -- The heaviest load before the scope that was lifted at least n times, in hundredths of a kilogram.
+    carried_loads as (
         select
-            b.exercise_id, b.day, b.turn, b.session_id, true as is_new,
-            l.load >> 21 as weight, least(l.load & 2097151, 12)::integer as reps
-        from by_session b
-        cross join lateral unnest(b.loads) l (load)
-        union all
-        select s.exercise_id, s.day, 0, s.session_id, false, (s.weight_kg * 100)::bigint, s.reps
+            s.exercise_id,
+            max(s.weight_kg * 100) filter (where s.reps >= 1)::bigint as carried_1,
+            max(s.weight_kg * 100) filter (where s.reps >= 2)::bigint as carried_2,
+            max(s.weight_kg * 100) filter (where s.reps >= 3)::bigint as carried_3,
+            max(s.weight_kg * 100) filter (where s.reps >= 4)::bigint as carried_4,
+            max(s.weight_kg * 100) filter (where s.reps >= 5)::bigint as carried_5,
+            max(s.weight_kg * 100) filter (where s.reps >= 6)::bigint as carried_6,
+            max(s.weight_kg * 100) filter (where s.reps >= 7)::bigint as carried_7,
+            max(s.weight_kg * 100) filter (where s.reps >= 8)::bigint as carried_8,
+            max(s.weight_kg * 100) filter (where s.reps >= 9)::bigint as carried_9,
+            max(s.weight_kg * 100) filter (where s.reps >= 10)::bigint as carried_10,
+            max(s.weight_kg * 100) filter (where s.reps >= 11)::bigint as carried_11,
+            max(s.weight_kg * 100) filter (where s.reps >= 12)::bigint as carried_12
         from published_steps s
         where s.day < p_from_date
+        group by s.exercise_id
     ),
-    -- earlier_bests[n]: the heaviest of all earlier loads that were lifted at least n times.
-    compared_loads as (
-        select
-            l.*,
-            array[
-                max(l.weight) over earlier, max(l.weight) filter (where l.reps >= 2) over earlier,
-                max(l.weight) filter (where l.reps >= 3) over earlier,
-                max(l.weight) filter (where l.reps >= 4) over earlier,
-                max(l.weight) filter (where l.reps >= 5) over earlier,
-                max(l.weight) filter (where l.reps >= 6) over earlier,
-                max(l.weight) filter (where l.reps >= 7) over earlier,
-                max(l.weight) filter (where l.reps >= 8) over earlier,
-                max(l.weight) filter (where l.reps >= 9) over earlier,
-                max(l.weight) filter (where l.reps >= 10) over earlier,
-                max(l.weight) filter (where l.reps >= 11) over earlier,
-                max(l.weight) filter (where l.reps >= 12) over earlier
-            ] as earlier_bests
-        from loads l
-        window earlier as (
-            partition by l.exercise_id order by l.day, l.turn, l.weight desc
-            rows between unbounded preceding and 1 preceding)
-    ),
+    -- A session's load of n reps that is heavier than all earlier ones of at least n; `above` is its load of more
+    -- reps: where they are equal it is the same load, and stands there.
     steps as materialized (
-        select
-            c.exercise_id, c.reps, c.day,
-            (max(c.weight) / 100.0)::numeric(8, 2) as weight_kg,
-            (array_agg(c.session_id order by c.turn desc))[1] as session_id
-        from compared_loads c
-        where c.is_new and (c.earlier_bests[c.reps] is null or c.weight > c.earlier_bests[c.reps])
-        group by c.exercise_id, c.reps, c.day
-    ),
-    -- Of two steps with the same weight the one with fewer reps is the earlier: the other way round it is no step.
-    rep_maxes as materialized (
-        select distinct on (s.exercise_id, n.reps)
-            s.exercise_id, n.reps, s.day, s.weight_kg, s.session_id
+        select t.exercise_id, t.reps, t.day, t.load * 0.01 as weight_kg, w.id as session_id
         from (
-            -- With the same reps the latest step is the heaviest.
-            select distinct on (a.exercise_id, a.reps) a.*
+            select c.exercise_id, l.reps, c.day, max(l.load) as load, max(c.turn) as turn
+            from compared c
+            left join carried_loads k on k.exercise_id = c.exercise_id
+            cross join lateral (values
+                (1, c.lifted_1, greatest(c.earlier_1, k.carried_1), c.lifted_2),
+                (2, c.lifted_2, greatest(c.earlier_2, k.carried_2), c.lifted_3),
+                (3, c.lifted_3, greatest(c.earlier_3, k.carried_3), c.lifted_4),
+                (4, c.lifted_4, greatest(c.earlier_4, k.carried_4), c.lifted_5),
+                (5, c.lifted_5, greatest(c.earlier_5, k.carried_5), c.lifted_6),
+                (6, c.lifted_6, greatest(c.earlier_6, k.carried_6), c.lifted_7),
+                (7, c.lifted_7, greatest(c.earlier_7, k.carried_7), c.lifted_8),
+                (8, c.lifted_8, greatest(c.earlier_8, k.carried_8), c.lifted_9),
+                (9, c.lifted_9, greatest(c.earlier_9, k.carried_9), c.lifted_10),
+                (10, c.lifted_10, greatest(c.earlier_10, k.carried_10), c.lifted_11),
+                (11, c.lifted_11, greatest(c.earlier_11, k.carried_11), c.lifted_12),
+                (12, c.lifted_12, greatest(c.earlier_12, k.carried_12), null)
+            ) l (reps, load, earlier, above)
+            where (
+                    c.lifted_1 > coalesce(c.earlier_1, 0) or c.lifted_2 > coalesce(c.earlier_2, 0) or
+                    c.lifted_3 > coalesce(c.earlier_3, 0) or c.lifted_4 > coalesce(c.earlier_4, 0) or
+                    c.lifted_5 > coalesce(c.earlier_5, 0) or c.lifted_6 > coalesce(c.earlier_6, 0) or
+                    c.lifted_7 > coalesce(c.earlier_7, 0) or c.lifted_8 > coalesce(c.earlier_8, 0) or
+                    c.lifted_9 > coalesce(c.earlier_9, 0) or c.lifted_10 > coalesce(c.earlier_10, 0) or
+                    c.lifted_11 > coalesce(c.earlier_11, 0) or c.lifted_12 > coalesce(c.earlier_12, 0))
+                and l.load > coalesce(l.earlier, 0) and l.load > coalesce(l.above, 0)
+            group by c.exercise_id, l.reps, c.day
+        ) t
+        join sessions w on w.day = t.day and w.turn = t.turn
+    ),
+    -- Of each exercise's latest, so heaviest, steps those that no step of more reps outweighs: each holds its own
+    -- reps and the fewer ones down to the next holder.
+    holders as (
+        select
+            h.*, coalesce(lead(h.reps) over (partition by h.exercise_id order by h.reps desc), 0) as next_reps
+        from (
+            select
+                a.*,
+                max(a.weight_kg) over (
+                    partition by a.exercise_id order by a.reps desc
+                    rows between unbounded preceding and 1 preceding
+                ) as outweighed_by
             from (
-                select t.exercise_id, t.reps, t.day, t.weight_kg, t.session_id from steps t
-                union all
-                select p.exercise_id, p.reps, p.day, p.weight_kg, p.session_id
-                from published_steps p
-                where p.day < p_from_date
+                select distinct on (x.exercise_id, x.reps) x.*
+                from (
+                    select t.exercise_id, t.reps, t.day, t.weight_kg, t.session_id from steps t
+                    union all
+                    select p.exercise_id, p.reps, p.day, p.weight_kg, p.session_id
+                    from published_steps p
+                    where p.day < p_from_date
+                ) x
+                order by x.exercise_id, x.reps, x.day desc
             ) a
-            order by a.exercise_id, a.reps, a.day desc
-        ) s
-        cross join lateral generate_series(1, s.reps) n (reps)
-        order by s.exercise_id, n.reps, s.weight_kg desc, s.reps
+        ) h
+        where h.outweighed_by is null or h.weight_kg >= h.outweighed_by
+    ),
+    rep_maxes as materialized (
+        select h.exercise_id, n.reps, h.day, h.weight_kg, h.session_id
+        from holders h
+        join (values (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12)) n (reps)
+            on n.reps <= h.reps and n.reps > h.next_reps
     ),
 
     -- ------------------------------------------------ the three snapshot days
@@ -196,7 +281,7 @@ begin
         from unnest(array[p_anchor - 1, p_anchor, p_anchor + 1]) w (as_of_date)
     ),
     all_days as materialized (
-        select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg from by_day d
+        select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg from rollups d
         union all
         select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg
         from public.user_exercise_daily_rollups d
@@ -312,7 +397,7 @@ begin
             coalesce(n.exercise_id, t.exercise_id), coalesce(n.day, t.day),
             n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
             n.best_e1rm_kg, n.best_set_volume_kg, n.max_reps, n.duration_seconds, n.distance_m, n.first_session_id
-        from by_day n
+        from rollups n
         full join (
             select * from public.user_exercise_daily_rollups d
             where d.user_id = p_user_id and (p_from_date is null or d.day >= p_from_date)
