@@ -73,8 +73,9 @@ def test_a_base_that_moves_past_the_write_lock_publishes_nothing(database, app_a
         "update {table} set op = case op when 'i' then 'u' else 'i' end"
         " where ctid = (select ctid from {table} limit 1)",
         "update {table} set lease_token = gen_random_uuid() where ctid = (select ctid from {table} limit 1)",
+        "update {table} set op = op where ctid = (select ctid from {table} limit 1)",
     ],
-    ids=["a row gone", "another operation", "another token"],
+    ids=["a row gone", "another operation", "another token", "a row rewritten"],
 )
 def test_tampered_outputs_reject(database, app_account, stages, computed, table, tamper):
     before = picture(database, READ_MODELS)

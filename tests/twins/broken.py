@@ -289,7 +289,7 @@ TWINS: dict[str, Twin] = {
         "test_rejections.py::test_a_base_that_moves_past_the_write_lock_publishes_nothing",
     ),
     "publish of any outputs": _publish(
-        "is distinct from p_run.payload -> 'manifest'",
+        "is distinct from p_run.payload -> 'outputs'",
         "is null",
         "test_rejections.py::test_a_row_too_many_rejects",
     ),

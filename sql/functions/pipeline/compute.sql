@@ -119,7 +119,8 @@ declare
 begin
     update public.user_stats_projection_runs r
     set phase = 'computed',
-        payload = r.payload || jsonb_build_object('manifest', v_manifest),
+        payload = r.payload || jsonb_build_object(
+            'manifest', v_manifest, 'outputs', stats_private.output_revision(r.id, r.lease_token)),
         updated_at = clock_timestamp()
     where r.id = p_run.id;
     return jsonb_build_object('response', 'computed', 'manifest', v_manifest);

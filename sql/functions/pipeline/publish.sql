@@ -67,7 +67,7 @@ as $$
     select case
         when (select s.applied_version from public.user_stats_refresh_state s where s.user_id = p_run.user_id)
             is distinct from p_run.base_version then 'base_moved'
-        when stats_private.count_outputs(p_run.id, p_run.lease_token) is distinct from p_run.payload -> 'manifest'
+        when stats_private.output_revision(p_run.id, p_run.lease_token) is distinct from p_run.payload -> 'outputs'
             then 'manifest'
     end
 $$;
