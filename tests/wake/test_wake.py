@@ -190,8 +190,8 @@ def test_a_restart_of_redis_under_load_is_over_in_seconds(
         full_rig.valkey.stop()
         full_rig.valkey.start()
         restarted = time.monotonic()
-        assert soon(lambda: _saved_and_published(people[0]), 10), worker.tail() + beat.tail()
-        assert time.monotonic() - restarted < 10
+        assert soon(lambda: _saved_and_published(people[0]), 15), worker.tail() + beat.tail()
+        assert time.monotonic() - restarted < 15
         assert worker.is_running()
         assert beat.is_running()
     assert soon(lambda: all(is_published(account) for account in people), 10)

@@ -359,8 +359,7 @@ begin
     ),
     summaries as materialized (
         select
-            coalesce(l.as_of_date, m.as_of_date) as as_of_date,
-            coalesce(l.exercise_id, m.exercise_id) as exercise_id,
+            as_of_date, exercise_id,
             bw.value::numeric(8, 2) as best_weight_kg, bw.day as best_weight_on,
             bw.session_id as best_weight_session_id,
             be.value::numeric(10, 2) as best_e1rm_kg, be.day as best_e1rm_on,
@@ -376,13 +375,15 @@ begin
             l.last_performed_on,
             coalesce(t.sessions, 0) as sessions_30d,
             coalesce(r.records, 0) as records_30d
+        -- Full joins, though the first two have every key: they are hashed, and a guess of one row can't make them
+        -- loops over each other.
         from last_performed l
         full join manual m using (as_of_date, exercise_id)
-        left join bests bw on bw.kind = 'weight' and bw.as_of_date = l.as_of_date and bw.exercise_id = l.exercise_id
-        left join bests be on be.kind = 'e1rm' and be.as_of_date = l.as_of_date and be.exercise_id = l.exercise_id
-        left join last_30_days t on t.as_of_date = l.as_of_date and t.exercise_id = l.exercise_id
-        left join a_year_before y on y.as_of_date = l.as_of_date and y.exercise_id = l.exercise_id
-        left join recent_records r on r.as_of_date = l.as_of_date and r.exercise_id = l.exercise_id
+        full join (select b.* from bests b where b.kind = 'weight') bw using (as_of_date, exercise_id)
+        full join (select b.* from bests b where b.kind = 'e1rm') be using (as_of_date, exercise_id)
+        full join last_30_days t using (as_of_date, exercise_id)
+        full join a_year_before y using (as_of_date, exercise_id)
+        full join recent_records r using (as_of_date, exercise_id)
     ),
 
     -- ------------------------------------------------ the differences
