@@ -31,7 +31,7 @@ up: $(STAMP)
 
 .PHONY: test
 test: $(STAMP)
-	$(RUN) -m pytest -n 2
+	$(RUN) -m pytest -n 2 --dist loadscope
 
 .PHONY: lint
 lint: $(STAMP)
