@@ -28,14 +28,16 @@ LARGE = Size("large account", 5_000, 1_200)
 _EXERCISES = text("""
     insert into public.exercises (id, owner_user_id, name, tracking)
     -- As the product makes them: the text of a random uuid.
-    select md5(cast(:user_id as text) || 'exercise' || n)::uuid::text, cast(:user_id as uuid), 'Exercise ' || n, 'weight_reps'
+    select
+        md5(cast(:user_id as text) || 'exercise' || n)::uuid::text, cast(:user_id as uuid), 'Exercise ' || n,
+        'weight_reps'
     from generate_series(0, :exercises - 1) n
 """)
 _SESSIONS = text("""
     insert into public.workout_sessions (id, user_id, session_date, title, started_at, duration_seconds)
     select
-        md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid), d.day, 'Session ' || n, d.day + time '18:00',
-        3600 + n % 1200
+        md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid), d.day, 'Session ' || n,
+        d.day + time '18:00', 3600 + n % 1200
     from generate_series(0, :sessions - 1) n
     cross join lateral (
         -- The last one yesterday, two days apart at most, none before 1990.
@@ -45,7 +47,8 @@ _SESSIONS = text("""
 _PARTS = text("""
     insert into public.session_exercise_part (id, session_id, user_id, exercise_id, position)
     select
-        md5(cast(:user_id as text) || 'part' || n || '-' || p)::uuid, md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid),
+        md5(cast(:user_id as text) || 'part' || n || '-' || p)::uuid,
+        md5(cast(:user_id as text) || 'session' || n)::uuid, cast(:user_id as uuid),
         -- Six neighbours of a place that walks through the list, so that every exercise comes round.
         md5(cast(:user_id as text) || 'exercise' || (n * 5 + p) % :exercises)::uuid::text, p
     from generate_series(0, :sessions - 1) n

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
@@ -36,9 +37,9 @@ _HISTORY = text("""
 """)
 
 
-def main() -> list[Measured]:
-    """Measure and print; return the measurements."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
+def run(arguments: Sequence[str]) -> list[Measured]:
+    """Measure a history of as many rows as the first of `arguments` says."""
+    rows = int(arguments[0]) if arguments else ROWS
     with PostgresServer() as server:
         engine = create_engine(server.url(), poolclass=NullPool)
         migrate(engine)
@@ -46,13 +47,11 @@ def main() -> list[Measured]:
             connection.execute(_HISTORY, {"rows": rows})
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("vacuum analyze public.cron_run_history"))
-        measured = [
-            _size(engine, "table", "pg_table_size('public.cron_run_history')"),
-            _size(engine, "index", "pg_indexes_size('public.cron_run_history')"),
+        return [
+            _size(engine, f"history of {rows:,} runs, table", "pg_table_size('public.cron_run_history')"),
+            _size(engine, f"history of {rows:,} runs, index", "pg_indexes_size('public.cron_run_history')"),
             *_purges(engine),
         ]
-    print_report(f"a history of {rows:,} runs", measured)
-    return measured
 
 
 def _size(engine: Engine, name: str, expression: str) -> Measured:
@@ -85,4 +84,4 @@ def _nothing(_: Answer) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_report("a history of runs", run(sys.argv[1:]))

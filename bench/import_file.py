@@ -7,28 +7,46 @@ import, reading and saving; memory is what the process has more at its peak than
 from __future__ import annotations
 
 import csv
+import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 import tracemalloc
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
+from bench.report import Measured, print_report
 from ops.embedded.postgres import PostgresServer
 from ops.importing import import_history, read_history
 from sql.migrate import migrate
 
 SIZES = (25_000, 100_000)
 SETS_A_SESSION = 20
+MIB = 2**20
 COLUMNS = (
     "Date", "Workout Name", "Duration", "Exercise Name", "Set Order", "Weight", "Reps", "Distance", "Seconds",
     "Notes", "Workout Notes", "RPE",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """One file's import: its size, rows a second, and memory."""
+
+    mib: float
+    rows_per_second: float
+    reading: float
+    saving: float
+    peak_mib: float
+    python_mib: float
 
 
 def write_strong_file(path: Path, rows: int) -> None:
@@ -61,8 +79,8 @@ def write_strong_file(path: Path, rows: int) -> None:
             )
 
 
-def measure(rows: int, database_url: str) -> str:
-    """Import a file of `rows` rows into a new account and return the figures as a line."""
+def measure(rows: int, database_url: str) -> Result:
+    """Import a file of `rows` rows into a new account."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "strong.csv"
         write_strong_file(path, rows)
@@ -80,10 +98,13 @@ def measure(rows: int, database_url: str) -> str:
         traced = _traced_mib(path)
     if report.sets_taken != rows:
         raise RuntimeError(f"{report.sets_taken} of {rows} rows were taken")
-    return (
-        f"{rows} rows ({size / 2**20:.1f} MiB): {rows / (ended - started):.0f} rows/s "
-        f"(reading {rows / (read - started):.0f}, saving {rows / (ended - read):.0f}); "
-        f"memory +{peak:.0f} MiB RSS, Python's own peak while reading {traced:.0f} MiB"
+    return Result(
+        mib=size / MIB,
+        rows_per_second=rows / (ended - started),
+        reading=rows / (read - started),
+        saving=rows / (ended - read),
+        peak_mib=peak,
+        python_mib=traced,
     )
 
 
@@ -96,25 +117,36 @@ def _traced_mib(path: Path) -> float:
     read_history(path, "strong", "kg")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return peak / 2**20
+    return peak / MIB
 
 
-def main() -> None:
-    """Measure each size."""
-    if len(sys.argv) == 4 and sys.argv[1] == "--in":
-        sys.stdout.write(measure(int(sys.argv[3]), sys.argv[2]) + "\n")
-        return
-    server = PostgresServer()
-    server.start()
-    try:
-        migrate(create_engine(server.url()))
-        for rows in [int(argument) for argument in sys.argv[1:]] or SIZES:
-            subprocess.run(
-                [sys.executable, "-m", "bench.import_file", "--in", server.url(), str(rows)], check=True
-            )
-    finally:
-        server.stop()
+def run(arguments: Sequence[str]) -> list[Measured]:
+    """Measure files of as many rows as `arguments` say."""
+    measured = []
+    with PostgresServer() as server:
+        migrate(create_engine(server.url(), poolclass=NullPool))
+        for rows in [int(argument) for argument in arguments] or SIZES:
+            taken = _in_a_process(rows, server.url())
+            file = f"Strong file of {rows:,} rows"
+            measured += [
+                Measured(f"{file}: size", taken.mib, "MiB"),
+                Measured(f"{file}: import", taken.rows_per_second, "rows/s", at_least=1000),
+                Measured(f"{file}: reading alone", taken.reading, "rows/s"),
+                Measured(f"{file}: saving alone", taken.saving, "rows/s"),
+                Measured(f"{file}: memory at the peak, over the start", taken.peak_mib, "MiB"),
+                Measured(f"{file}: Python's own peak while reading", taken.python_mib, "MiB"),
+            ]
+    return measured
+
+
+def _in_a_process(rows: int, database_url: str) -> Result:
+    command = [sys.executable, "-m", "bench.import_file", "--in", database_url, str(rows)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Result(**json.loads(done.stdout))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--in"]:
+        sys.stdout.write(json.dumps(asdict(measure(int(sys.argv[3]), sys.argv[2]))))
+    else:
+        print_report("importing a file", run(sys.argv[1:]))

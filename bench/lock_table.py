@@ -7,12 +7,12 @@ entries that one transaction of each stage held.
 
 from __future__ import annotations
 
-import json
+import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from sqlalchemy import Engine, TextClause, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from bench.accounts import Size, make_account
+from bench.report import Measured, print_report
 from ops.embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
 from tasks.transaction import service, transaction
@@ -50,11 +51,22 @@ class Result:
     seconds: float
 
 
-def main() -> None:
+def run(arguments: Sequence[str]) -> list[Measured]:
+    """Measure accounts of as many exercises as `arguments` say."""
+    measured = []
     with database() as engine:
-        for exercises in SIZES:
+        for exercises in [int(argument) for argument in arguments] or SIZES:
             make_due_account(engine, exercises)
-            print(json.dumps(asdict(converge(engine, exercises))))  # noqa: T201
+            taken = converge(engine, exercises)
+            account = f"{exercises:,} exercises"
+            measured += [
+                Measured(f"{account}: lock entries of a claim", taken.claim, ""),
+                Measured(f"{account}: lock entries of a compute step", taken.compute, ""),
+                Measured(f"{account}: lock entries of a publication", taken.publish, ""),
+                Measured(f"{account}: transactions", taken.transactions, ""),
+                Measured(f"{account}: claim to publication", taken.seconds, "s"),
+            ]
+    return measured
 
 
 def make_due_account(engine: Engine, exercises: int) -> UUID:
@@ -104,4 +116,4 @@ def database() -> Iterator[Engine]:
 
 
 if __name__ == "__main__":
-    main()
+    print_report("one account's share of the lock table", run(sys.argv[1:]))

@@ -1,9 +1,11 @@
-"""One measurement, and how it is printed beside its bar."""
+"""One measurement, and how measurements are printed beside their bars and kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -29,19 +31,40 @@ class Measured:
         )
 
 
+Results = Mapping[str, Sequence[Measured]]
+"""Measurements by the module that made them."""
+
+
 def print_report(title: str, measured: Sequence[Measured]) -> None:
-    """Print the measurements as a table."""
+    """Print the measurements of one module."""
+    print_results(title, {title: measured})
+
+
+def print_results(title: str, results: Results) -> None:
+    """Print the measurements as one table, a section a module."""
     table = Table(title=title)
     for heading in ("what", "measured", "bar", ""):
         table.add_column(heading, no_wrap=True)
-    for one in measured:
-        bar = (
-            f"<= {one.bar:g}"
-            if one.bar is not None
-            else f">= {one.at_least:g}"
-            if one.at_least is not None
-            else ""
-        )
-        met = {True: "met", False: "MISSED", None: ""}[one.is_met]
-        table.add_row(one.name, f"{one.value:.2f} {one.unit}", bar, met)
+    for measured in results.values():
+        for one in measured:
+            table.add_row(one.name, f"{one.value:,.2f} {one.unit}", _bar(one), _verdict(one))
+        table.add_section()
     Console(width=120).print(table)
+
+
+def write_results(path: Path, machine: Mapping[str, object], results: Results) -> None:
+    """Write the measurements and the facts of the machine as JSON."""
+    measured = [
+        {"bench": name, **asdict(one), "met": one.is_met} for name, group in results.items() for one in group
+    ]
+    path.write_text(json.dumps({"machine": machine, "measured": measured}, indent=2) + "\n")
+
+
+def _bar(one: Measured) -> str:
+    if one.bar is not None:
+        return f"<= {one.bar:g}"
+    return f">= {one.at_least:g}" if one.at_least is not None else ""
+
+
+def _verdict(one: Measured) -> str:
+    return {True: "met", False: "MISSED", None: ""}[one.is_met]

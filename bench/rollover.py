@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy import Engine, create_engine, text
@@ -71,9 +72,9 @@ _WAITING = text("""
 """)
 
 
-def main() -> list[Measured]:
-    """Measure and print; return the measurements."""
-    accounts = int(sys.argv[1]) if len(sys.argv) > 1 else ACCOUNTS
+def run(arguments: Sequence[str]) -> list[Measured]:
+    """Measure with as many accounts as the first of `arguments` says."""
+    accounts = int(arguments[0]) if arguments else ACCOUNTS
     with PostgresServer() as server:
         admin = create_engine(server.url(), poolclass=NullPool)
         migrate(admin)
@@ -92,7 +93,6 @@ def main() -> list[Measured]:
         measured = [_drain(admin, engine, connections) for connections in (1, 2)]
         measured.append(_claims(admin, engine))
         engine.dispose()
-    print_report(f"rolling {accounts} accounts over", measured)
     return measured
 
 
@@ -106,7 +106,7 @@ def _drain(admin: Engine, engine: Engine, connections: int) -> Measured:
         for done in [threads.submit(_work, engine) for _ in range(connections)]:
             done.result()
     seconds = time.perf_counter() - started
-    return Measured(f"pages and pipeline, {connections} connection(s)", rolled / seconds, "accounts/s")
+    return Measured(f"rolling accounts over, {connections} connection(s)", rolled / seconds, "accounts/s")
 
 
 def _work(engine: Engine) -> None:
@@ -146,4 +146,4 @@ def _nothing(_: Answer) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_report("rolling accounts over", run(sys.argv[1:]))

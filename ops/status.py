@@ -40,8 +40,11 @@ def worker_status(engine: Engine) -> dict[str, Any]:
 
 
 def status_table(status: dict[str, Any]) -> Table:
-    """Return the status as a table for a person; the settings row stays with `--json`."""
+    """Return the status as a table for a person, alerts first; the settings row stays with `--json`."""
     table = Table(title="stats-refresh status", show_header=False)
+    for alert in status["alerts"]:
+        what_to_do = f"{alert['text']}. {alert['action']}"
+        table.add_row(Text(f"alert: {alert['subject']}", style="red"), Text(what_to_do, style="red"))
     for subject in ("accounts", "jobs", "leases", "last_hour", "rollover", "maintenance"):
         for name, value in _flat(subject.replace("_", " ") + ":", status[subject]):
             table.add_row(name, value)

@@ -73,7 +73,7 @@ def _migrate(connection: Connection) -> Migrated:
         raise DatabaseTooNew(
             f"the database is at schema step {before}, which this release does not know; install the newer release"
         ) from error
-    return Migrated(before, newest, apply_functions(connection))
+    return Migrated(before, newest, apply_functions(connection, schema_changed=before != newest))
 
 
 def alembic_config(connection: Connection) -> Config:

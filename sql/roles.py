@@ -14,11 +14,15 @@ API_ROLES = ("anon", "authenticated", "service_role")
 
 
 def create_roles(connection: Connection) -> None:
-    """Create the missing roles and let this login act as the owner. Existing roles are left as they are."""
+    """Create the missing roles and let this login act as each. Existing roles are left as they are."""
     for role in (OWNER, *API_ROLES):
         _create_role(connection, role)
-    if not connection.scalar(text("select rolsuper from pg_catalog.pg_roles where rolname = current_user")):
-        connection.execute(text(f"grant {OWNER} to current_user"))
+    for role in (OWNER, *API_ROLES):
+        # A superuser is a member of all of them.
+        if not connection.scalar(
+            text("select pg_catalog.pg_has_role(current_user, :role, 'member')"), {"role": role}
+        ):
+            connection.execute(text(f"grant {role} to current_user"))
     database = connection.scalar(text("select pg_catalog.quote_ident(pg_catalog.current_database())"))
     connection.execute(text(f"grant create on database {database} to {OWNER}"))
     connection.execute(text(f"grant create, usage on schema public to {OWNER}"))

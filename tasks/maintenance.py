@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from celery import Task
 from sqlalchemy import TextClause, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.app import app
 from tasks.beats import entry_of
 from tasks.chain import may_continue
 from tasks.config import config
+from tasks.database import engine
 from tasks.execution import StageFailed, execute
-from tasks.transaction import Answer
+from tasks.transaction import Answer, service, transaction
 from tasks.wake import Message, send
+
+logger = logging.getLogger(__name__)
 
 PURGE = text("select public.purge_stats_history_v1()")
 ROLLOVER = text("select public.run_user_pr_overview_rollover_v1()")
 REPAIR = text("select public.run_user_exercise_stats_backfill_scan_cron()")
 CATALOG = text("select public.run_stats_catalog_walk_v1()")
+_ALERTS = text("select public.stats_projection_worker_status_v1() -> 'alerts'")
 
 _DID_A_PAGE = ("purged", "enqueued", "scanned", "walked")
 """Answers after which another page at once makes sense: not those of a stage that waits, is paused or failed."""
@@ -33,7 +39,12 @@ def purge_history(self: Task) -> Answer:
 @app.task(name="stats.rollover", bind=True, throws=(StageFailed,))
 def rollover(self: Task) -> Answer:
     """Request a new generation for one page of the accounts whose day has turned."""
-    return _page(self, ROLLOVER)
+    try:
+        return _page(self, ROLLOVER)
+    finally:
+        # A page that failed or could not run says so too. Once a beat, not for each page of a chain.
+        if entry_of(self.request) is not None:
+            _warn_of_late_rollovers()
 
 
 @app.task(name="stats.repair", bind=True, throws=(StageFailed,))
@@ -58,3 +69,17 @@ def _go_on(task: Task, answer: Answer) -> None:
     fired_by_beat = entry_of(task.request) is not None
     if config().wake == "on" and may_continue(str(task.name), more=more, fired_by_beat=fired_by_beat):
         send(app, [Message(str(task.name))])
+
+
+def _warn_of_late_rollovers() -> None:
+    try:
+        with transaction(engine(), service()) as connection:
+            alerts = connection.scalar(_ALERTS)
+    except SQLAlchemyError:
+        return  # what keeps the status from being read has failed the page as well
+    if late := [alert for alert in alerts or [] if alert["subject"] == "rollover"]:
+        logger.warning(
+            "the rollover needs a person: %s",
+            "; ".join(f"{alert['text']} ({alert['action']})" for alert in late),
+            extra={"action": "rollover_alert"},
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,12 @@ def sql_files() -> Iterator[SqlFile]:
             yield SqlFile(f"{subject}/{path.name}", path.read_text(encoding="utf-8"))
 
 
-def apply_functions(connection: Connection) -> list[str]:
-    """Apply every file whose text differs from what this database has; return their names."""
+def apply_functions(connection: Connection, *, schema_changed: bool = False) -> list[str]:
+    """Apply every file whose text differs from what this database has; return their names.
+
+    Policies and grants are applied again whenever anything changed, so that a new table or function has them too.
+    Functions that no file creates any more are dropped.
+    """
     connection.execute(
         text(
             f"create table if not exists {_APPLIED}"
@@ -46,16 +51,53 @@ def apply_functions(connection: Connection) -> list[str]:
         )
     )
     have = {row.name: row.sha256 for row in connection.execute(text(f"select name, sha256 from {_APPLIED}"))}
+    files = list(sql_files())
+    changed = [file for file in files if have.get(file.name) != file.sha256]
+    if changed or schema_changed:
+        changed = [file for file in files if file in changed or file.name.startswith("access/")]
     # Bodies may name functions of a later file.
     connection.execute(text("set local check_function_bodies = off"))
-    changed = [file for file in sql_files() if have.get(file.name) != file.sha256]
     for file in changed:
-        run_script(connection, file.text)
-        connection.execute(
-            text(
-                f"insert into {_APPLIED} values (:name, :sha256, now())"
-                " on conflict (name) do update set sha256 = excluded.sha256, applied_at = excluded.applied_at"
-            ),
-            {"name": file.name, "sha256": file.sha256},
-        )
+        if file.name.startswith("access/"):
+            continue
+        _apply(connection, file)
+    _drop_left_over_functions(connection, files, changed)
+    for file in changed:
+        if file.name.startswith("access/"):
+            _apply(connection, file)
     return [file.name for file in changed]
+
+
+def _apply(connection: Connection, file: SqlFile) -> None:
+    run_script(connection, file.text)
+    connection.execute(
+        text(
+            f"insert into {_APPLIED} values (:name, :sha256, now())"
+            " on conflict (name) do update set sha256 = excluded.sha256, applied_at = excluded.applied_at"
+        ),
+        {"name": file.name, "sha256": file.sha256},
+    )
+
+
+def _drop_left_over_functions(connection: Connection, files: list[SqlFile], changed: list[SqlFile]) -> None:
+    """Drop our functions that no file names, and other signatures of those that were just created."""
+    left_over = connection.scalars(
+        text("""
+            select p.oid::pg_catalog.regprocedure::text
+            from pg_catalog.pg_proc p
+            cross join lateral (select p.pronamespace::pg_catalog.regnamespace || '.' || p.proname as name) n
+            where p.pronamespace in ('public'::regnamespace, 'stats_private'::regnamespace)
+                and p.proowner = (select r.oid from pg_catalog.pg_roles r where r.rolname = current_user)
+                and (
+                    n.name <> all (:all_names)
+                    or n.name = any (:created) and p.xmin::text::bigint <>
+                    pg_catalog.pg_current_xact_id()::text::bigint % 4294967296)
+        """),
+        {"all_names": _created_names(files), "created": _created_names(changed)},
+    )
+    for signature in left_over.all():
+        connection.execute(text(f"drop function {signature}"))
+
+
+def _created_names(files: list[SqlFile]) -> list[str]:
+    return [name for file in files for name in re.findall(r"create or replace function ([\w.]+)", file.text)]

@@ -94,7 +94,7 @@ def lift(load, reps, movement="m-squat", unit="kg"):
 # --- what is stored
 
 
-def test_results_become_sessions_and_are_computed(wodup, stages):
+def test_results_become_sessions_and_are_published_at_once(wodup):
     answer = wodup.imported(
         wodup.batch(
             result(lift(100, 5), lift(225, 3, unit="lb"), lift(110, 0), doneOn="2026-03-09", title="Heavy"),
@@ -112,11 +112,11 @@ def test_results_become_sessions_and_are_computed(wodup, stages):
         (date(2026, 3, 10), "Row Erg", None, None, Decimal("2000.26"), 480, True),
     ]
     assert (answer["results"], answer["results_saved"], answer["sets_saved"]) == (3, 3, 7)
-    assert (answer["statsRequestedVersion"], answer["refresh"]) == (1, "deferred")
+    assert (answer["statsRequestedVersion"], answer["refresh"]) == (1, "published")
     assert wodup.app.jobs("event_type", "source_ref", "from_date", "cardinality(exercise_ids)") == [
         ("wodup_import", "wodup_batch:b-1", date(2026, 3, 9), 3)
     ]
-    stages.drain()
+    assert wodup.app.state() == (1, 1)
     with wodup.database.admin_engine.connect() as connection:
         assert_account_equals_reckoning(connection, wodup.app.user_id)
 
@@ -413,7 +413,7 @@ def test_the_command_prints_the_account(wodup, batch_file, capsys):
     assert "1 sets taken + 1 skipped" in printed
     assert 'unmatched movement m-squat became the exercise "Back Squat" (weight_reps' in printed
     assert "which is tracked as reps_only ($.days[0].results[0].sets[1])" in printed
-    assert "refresh: deferred" in printed
+    assert "refresh: published" in printed
 
 
 def test_a_bad_file_is_one_line_and_writes_nothing(wodup, batch_file):

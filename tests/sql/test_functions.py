@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import text
 
 from sql.functions import sql_files
+from sql.migrate import migrate
 from sql.roles import OWNER
 from sql.script import run_script
 
@@ -17,15 +18,37 @@ def test_every_body_is_valid_once_all_exist(database):
             run_script(connection, file.text)
 
 
-def test_every_function_of_the_database_is_in_a_file(database):
-    """A function that was renamed or removed in the files must not live on."""
-    created = "\n".join(file.text for file in sql_files())
-    names = database.admin(
-        "select p.pronamespace::regnamespace::text || '.' || p.proname from pg_catalog.pg_proc p"
-        " where p.pronamespace in ('public'::regnamespace, 'stats_private'::regnamespace)"
-    )
-    assert names
-    assert [name for (name,) in names if f"function {name}(" not in created] == []
+def functions_named(database, name: str) -> list[str]:
+    return [
+        signature
+        for (signature,) in database.admin(
+            "select p.oid::regprocedure::text from pg_catalog.pg_proc p"
+            " where p.pronamespace in ('public'::regnamespace, 'stats_private'::regnamespace) and p.proname = :name",
+            name=name,
+        )
+    ]
+
+
+def test_what_the_files_no_longer_create_is_dropped(database):
+    """A function that was renamed or removed, and an older signature of one that changed."""
+    with database.admin_engine.begin() as connection:
+        connection.execute(text(f"set local role {OWNER}"))
+        connection.execute(text("create function public.retired_v1() returns int language sql as 'select 1'"))
+        connection.execute(
+            text("create function stats_private.e1rm(text) returns int language sql as 'select 1'")
+        )
+        connection.execute(
+            text("update stats_private.applied_sql_files set sha256 = '' where name = 'numbers/e1rm.sql'")
+        )
+    database.admin("create function public.somebody_elses() returns int language sql as 'select 1'")
+    assert migrate(database.admin_engine).functions == [
+        "numbers/e1rm.sql",
+        "access/grants.sql",
+        "access/policies.sql",
+    ]
+    assert functions_named(database, "retired_v1") == []
+    assert len(functions_named(database, "e1rm")) == 1
+    assert len(functions_named(database, "somebody_elses")) == 1
 
 
 def test_the_owner_owns_everything_and_cannot_log_in(database):
@@ -39,6 +62,6 @@ def test_the_owner_owns_everything_and_cannot_log_in(database):
         owner=OWNER,
     )
     assert others == []
-    assert database.admin("select rolcanlogin, rolsuper from pg_catalog.pg_roles where rolname = :r", r=OWNER) == [
-        (False, False)
-    ]
+    assert database.admin(
+        "select rolcanlogin, rolsuper from pg_catalog.pg_roles where rolname = :r", r=OWNER
+    ) == [(False, False)]

@@ -14,6 +14,8 @@ from support.servers import TestServer, administrator
 from ops.embedded.process import wait_until
 from sql.functions import sql_files
 from sql.migrate import DatabaseTooNew, migrate
+from sql.roles import API_ROLES, OWNER
+from tasks.transaction import service, transaction
 
 
 @pytest.fixture
@@ -60,8 +62,12 @@ def test_settings_and_policy_survive(database):
     database.admin("update public.stats_projection_policy set e1rm_formula = 'epley', policy_version = 7")
     database.admin("delete from stats_private.applied_sql_files")
     assert migrate(database.admin_engine).functions
-    assert database.admin("select publish_budget_ms from public.stats_projection_worker_settings") == [(5000,)]
-    assert database.admin("select e1rm_formula, policy_version from public.stats_projection_policy") == [("epley", 7)]
+    assert database.admin("select publish_budget_ms from public.stats_projection_worker_settings") == [
+        (5000,)
+    ]
+    assert database.admin("select e1rm_formula, policy_version from public.stats_projection_policy") == [
+        ("epley", 7)
+    ]
 
 
 def test_it_waits_for_a_busy_table_in_short_turns_and_then_succeeds(database):
@@ -80,12 +86,37 @@ def test_an_existing_auth_schema_is_used_and_left_alone(empty_database: Engine):
     with empty_database.begin() as connection:
         connection.execute(text("create schema auth"))
         connection.execute(
-            text("create function auth.uid() returns uuid language sql stable as 'select null::uuid -- theirs'")
+            text(
+                "create function auth.uid() returns uuid language sql stable as 'select null::uuid -- theirs'"
+            )
         )
-        connection.execute(text("create function auth.jwt() returns jsonb language sql stable as 'select null::jsonb'"))
+        connection.execute(
+            text("create function auth.jwt() returns jsonb language sql stable as 'select null::jsonb'")
+        )
     migrate(empty_database)
     [[source]] = rows(empty_database, "select prosrc from pg_proc where oid = 'auth.uid()'::regprocedure")
     assert "theirs" in source
-    assert rows(empty_database, "select nspowner::regrole::text from pg_namespace where nspname = 'auth'") == [
-        ("postgres",)
-    ]
+    assert rows(
+        empty_database, "select nspowner::regrole::text from pg_namespace where nspname = 'auth'"
+    ) == [("postgres",)]
+
+
+def test_a_login_that_is_no_superuser_migrates_and_then_works(postgres_server: TestServer, database):
+    """A hosted database has a login that may create roles and databases, and nothing more."""
+    name = f"stats_refresh_test_{os.getpid()}_hosted"
+    with administrator(postgres_server).connect() as connection:
+        connection.execute(text(f"create role {name} login createrole createdb"))
+        # The roles are there already (another test's database): whoever made them has to lend them.
+        connection.execute(text(f"grant {OWNER}, {', '.join(API_ROLES)} to {name} with admin option"))
+        connection.execute(text(f"create database {name} owner {name}"))
+        try:
+            engine = create_engine(postgres_server.url(name, name), poolclass=NullPool)
+            migrate(engine)
+            with transaction(engine, service()) as worker:
+                assert (
+                    worker.scalar(text("select public.stats_projection_claim_v1('test')"))["response"]
+                    == "idle"
+                )
+        finally:
+            connection.execute(text(f"drop database {name} with (force)"))
+            connection.execute(text(f"drop role {name}"))

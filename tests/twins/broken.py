@@ -110,13 +110,13 @@ TWINS: dict[str, Twin] = {
         "test_generations.py::test_a_target_that_was_already_applied_becomes_a_new_generation",
     ),
     "claim before the account's retry time": _claim(
-        "and waiting.retry_not_before > clock_timestamp())",
-        "and false)",
+        "and waiting.retry_not_before > clock_timestamp()",
+        "and false",
         "test_claims.py::test_a_backing_off_account_waits_with_everything_it_has",
     ),
     "claim of an account in flight": _claim(
-        "where r.user_id = j.user_id and r.phase in ('claimed', 'computed'))",
-        "where r.user_id = j.user_id and r.phase in ('claimed', 'computed') and false)",
+        "where r.user_id = j.user_id and r.phase in ('claimed', 'computed')",
+        "where r.user_id = j.user_id and r.phase in ('claimed', 'computed') and false",
         "test_claims.py::test_an_account_in_flight_is_not_claimed_again",
     ),
     "recovery of a live lease": _claim(

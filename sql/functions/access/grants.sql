@@ -81,6 +81,8 @@ to authenticated, service_role;
 grant execute on function public.validate_user_exercise_stats_integrity(uuid) to authenticated, service_role;
 grant execute on function public.refresh_user_exercise_stats_from(uuid, date, text []) to service_role;
 
+revoke all on function public.refresh_stats_now_v1(uuid) from public;
+grant execute on function public.refresh_stats_now_v1(uuid) to authenticated, service_role;
 revoke all on function public.import_wodup_batch_to_canonical(jsonb) from public;
 grant execute on function public.import_wodup_batch_to_canonical(jsonb) to authenticated, service_role;
 

@@ -1,14 +1,12 @@
 -- public.refresh_user_exercise_stats_from(user_id, from_date, exercise_ids)
---   -> {response: published | deferred | the stage's own answer, statsRequestedVersion, user_id, ...}
--- Promises: the engine at once: requests a refresh of that scope, and where nobody is at work on the account takes it,
---   with everything else of the account that waits, through all three stages in this transaction. Otherwise, and for
---   an account that is computed in batches, the request stands and the answer is `deferred`. Applications enqueue
---   instead: this holds up the account's saves until the commit, and it is not bounded by active_lease_cap.
---   Service only (42501).
+--   -> {response: published | deferred | the stage's own answer, statsRequestedVersion, user_id, reason, ...}
+-- Promises: the engine at once: requests a refresh of that scope and makes one attempt at it, as refresh_at_once says.
+--   Applications enqueue instead: this holds up the account's saves until the commit, and it is not bounded by
+--   active_lease_cap. Service only (42501).
 -- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), read models,
---   canonical rows (key share, by the foreign keys)
+--   canonical rows (key share, by the foreign keys), rollover rows (the account's)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs, private outputs,
---   read models, user_pr_overview_snapshot_headers
+--   read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state
 create or replace function public.refresh_user_exercise_stats_from(
     p_user_id uuid, p_from_date date default null, p_exercise_ids text [] default '{}'
 )
@@ -20,8 +18,6 @@ as $$
 declare
     v_is_ours boolean;
     v_generation bigint;
-    v_run public.user_stats_projection_runs;
-    v_answer jsonb;
 begin
     if not stats_private.is_service() then
         raise exception using errcode = '42501', message = 'only service runs the engine; enqueue a refresh instead';
@@ -30,22 +26,66 @@ begin
     v_is_ours := stats_private.try_worker_lock(p_user_id);
     v_generation := public.enqueue_user_exercise_stats_refresh_job(
         p_user_id, p_from_date, p_exercise_ids, 'manual_refresh', p_reason => 'refresh_user_exercise_stats_from');
-    v_answer := jsonb_build_object(
-        'response', 'deferred', 'user_id', p_user_id, 'statsRequestedVersion', v_generation);
-    if not v_is_ours or exists (
+    return stats_private.refresh_at_once(p_user_id, v_is_ours, 'refresh_user_exercise_stats_from')
+        || jsonb_build_object('user_id', p_user_id, 'statsRequestedVersion', v_generation);
+end;
+$$;
+
+-- stats_private.refresh_at_once(user_id, is_ours, lock_owner)
+--   -> {response: published | deferred | failed | another answer of compute or publish, reason, ...}
+-- Promises: one attempt, in this transaction, at everything of the account that waits. Where somebody is at work on
+--   it (busy), a stage is paused, or it is computed in batches, which take a transaction each, the answer is
+--   `deferred` and the request stands; a run in batches is claimed here, with a live lease, and the compute beat
+--   goes on with it. Only a person's cancel is raised: whatever else fails, what the caller wrote stays and what it
+--   requested waits again.
+-- Locks: run row (its own: inserted here), job rows (skip locked), read models,
+--   canonical rows (key share, by the foreign keys), rollover rows (the account's), state row
+--   (the caller holds write, and worker where is_ours)
+-- Writes: user_exercise_stats_refresh_jobs, user_stats_projection_runs, private outputs, read models,
+--   user_pr_overview_snapshot_headers, user_pr_overview_rollover_state, user_stats_refresh_state
+create or replace function stats_private.refresh_at_once(p_user_id uuid, p_is_ours boolean, p_lock_owner text)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_run public.user_stats_projection_runs;
+    v_answer jsonb;
+    v_sqlstate text;
+    v_error text;
+begin
+    -- Asked first: a run that is claimed for a paused stage would only use up its lease.
+    if stats_private.stage_is_paused('claim') or stats_private.stage_is_paused('compute')
+        or stats_private.stage_is_paused('publish')
+    then
+        return '{"response": "deferred", "reason": "paused"}';
+    elsif not p_is_ours or exists (
         select from public.user_stats_projection_runs r
         where r.user_id = p_user_id and r.phase in ('claimed', 'computed'))
     then
-        return v_answer;
+        return '{"response": "deferred", "reason": "busy"}';
     end if;
-    v_run := stats_private.claim_account(p_user_id, 'refresh_user_exercise_stats_from');
-    if v_run.id is null or v_run.needs_batches then
-        return v_answer;
-    end if;
-    v_answer := v_answer || public.stats_projection_compute_v1(v_run.id, v_run.lease_token);
-    if v_answer ->> 'response' = 'computed' then
-        v_answer := v_answer || public.stats_projection_publish_v1(v_run.id, v_run.lease_token);
-    end if;
-    return v_answer;
+    -- The stages record their own failures; this is for what fails outside them.
+    begin
+        v_run := stats_private.claim_account(p_user_id, p_lock_owner);
+        if v_run.id is null then
+            return '{"response": "deferred", "reason": "busy"}';
+        elsif v_run.needs_batches then
+            return '{"response": "deferred", "reason": "batches"}';
+        end if;
+        v_answer := public.stats_projection_compute_v1(v_run.id, v_run.lease_token);
+        if v_answer ->> 'response' = 'computed' then
+            v_answer := v_answer || public.stats_projection_publish_v1(v_run.id, v_run.lease_token);
+        end if;
+        return v_answer - 'lease_token';
+    exception
+        when query_canceled then
+            if sqlerrm <> 'canceling statement due to statement timeout' then
+                raise;
+            end if;
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+        when others then
+            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+    end;
+    return jsonb_build_object('response', 'failed', 'sqlstate', v_sqlstate, 'error', v_error);
 end;
 $$;

@@ -1,6 +1,6 @@
 -- public.stats_projection_worker_status_v1() -> what waits, what runs, what failed, and the settings row
---   {jobs, leases, last_hour, accounts, rollover, maintenance, catalog_walks, messages_are_english, paused_stages,
---    settings}
+--   {alerts, jobs, leases, last_hour, accounts, rollover, maintenance, catalog_walks, messages_are_english,
+--    paused_stages, settings}
 -- Promises: one snapshot. Service and administrators only (42501). Ages and timings are null where there is nothing
 --   to measure.
 -- Locks: none
@@ -17,6 +17,7 @@ begin
     end if;
     return (
         select jsonb_build_object(
+            'alerts', stats_private.alerts(),
             'jobs', stats_private.status_of_jobs(),
             'leases', stats_private.status_of_leases(),
             'last_hour', stats_private.status_of_last_hour(),
@@ -113,7 +114,7 @@ as $$
     from public.user_stats_refresh_state s
 $$;
 
--- The snapshot windows. An account is due from midnight on; a reader of its today is refused a day after that.
+-- The snapshot windows. An account is due from midnight on; a reader of the UTC date is refused a day after that.
 create or replace function stats_private.status_of_rollover()
 returns jsonb
 language sql stable

@@ -8,11 +8,15 @@
 --   imported before, and perhaps edited or deleted since, is left alone, so the same batch again changes nothing.
 --   A movement is the exercise that its exact id is mapped to, by the account's own mapping before the global one;
 --   else it becomes a personal placeholder with a mapping, and is reported. Reps 0 is a failed attempt: a set that
---   is not completed. A set that contradicts its exercise is reported and left out. The refresh is left to the
---   workers: refresh says deferred. Raises 42501 (only service and administrators) and 22023 with the JSON path.
--- Locks: write, state row, job rows (skip locked), canonical rows
+--   is not completed. A set that contradicts its exercise is reported and left out. After the writes one attempt at
+--   the refresh, which never undoes them: refresh says published, failed (it waits for its retry), deferred (to the
+--   workers) or not_needed. Raises 42501 (only service and administrators) and 22023 with the JSON path.
+-- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), canonical rows, read models,
+--   rollover rows (the account's)
 -- Writes: exercises, exercise_external_mappings, workout_sessions, session_exercise_part, session_sets,
---   stats_mutation_receipts, user_stats_refresh_state, user_exercise_stats_refresh_jobs
+--   stats_mutation_receipts, user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs,
+--   private outputs, read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state
+-- Next: pipeline/refresh_from.sql
 create or replace function public.import_wodup_batch_to_canonical(p_batch jsonb)
 returns jsonb
 language plpgsql
@@ -25,6 +29,8 @@ declare
     v_movements jsonb;
     v_saved jsonb := '[]';
     v_generation bigint;
+    v_is_ours boolean;
+    v_refresh text;
 begin
     if not (stats_private.is_service() or stats_private.is_admin()) then
         raise exception using errcode = '42501', message = 'only the service and administrators import batches';
@@ -32,6 +38,8 @@ begin
     perform stats_private.validate_wodup_batch(p_batch);
     v_user_id := (p_batch ->> 'user_id')::uuid;
 
+    -- Before the write lock: everybody takes the two in this order.
+    v_is_ours := stats_private.try_worker_lock(v_user_id);
     -- A statement of its own: what follows must see what the previous holder committed.
     perform stats_private.lock_writes(v_user_id);
     v_results := stats_private.wodup_results_by_state(p_batch, v_user_id);
@@ -42,8 +50,15 @@ begin
             select m.value ->> 'exercise_id' from jsonb_each(v_movements) m));
         v_saved := stats_private.write_wodup_sessions(
             p_batch, v_user_id, v_results -> 'new', v_movements, v_generation);
+        v_refresh := stats_private.refresh_at_once(v_user_id, v_is_ours, 'import_wodup_batch_to_canonical')
+            ->> 'response';
     end if;
-    return stats_private.wodup_report(p_batch, v_user_id, v_results, v_movements, v_saved, v_generation);
+    return stats_private.wodup_report(p_batch, v_user_id, v_results, v_movements, v_saved, v_generation)
+        || jsonb_build_object('refresh', case
+            when v_generation is null then 'not_needed'
+            when v_refresh in ('published', 'failed') then v_refresh
+            else 'deferred'
+        end);
 end;
 $$;
 
@@ -337,8 +352,7 @@ as $$
                 -- The flags don't tell these three apart.
                 and not (m.value ->> 'declared' = 'reps_only' and x.tracking in ('bodyweight_reps', 'assisted_reps'))
         ) || sets.problems || (p_results -> 'changed'),
-        'statsRequestedVersion', p_generation,
-        'refresh', case when p_generation is null then 'not_needed' else 'deferred' end)
+        'statsRequestedVersion', p_generation)
     from (
         select
             count(*) filter (where s.problem is null) as saved,

@@ -1,0 +1,81 @@
+-- What needs a person, for the worker status: [{subject, text, action}], [] where nothing does.
+-- Promises: a rollover that is late says so before any reader is refused, and stays until it has caught up. One entry a
+--   problem; `action` is what to do, in an operator's commands.
+-- Locks: none
+-- Writes: nothing
+create or replace function stats_private.alerts()
+returns jsonb
+language sql stable
+as $$
+    select coalesce(
+        jsonb_agg(
+            jsonb_build_object('subject', a.subject, 'text', a.problem, 'action', a.action)
+            order by a.subject = 'rollover' desc, a.subject, a.problem),
+        '[]')
+    from (
+        select l.* from stats_private.late_rollovers() l
+        union all
+        select f.* from stats_private.failing_pages() f
+    ) a
+$$;
+
+-- Six hours: readers furthest east have their next day, which the window lacks, ten hours after midnight UTC.
+create or replace function stats_private.late_rollovers()
+returns table (subject text, problem text, action text)
+language sql stable
+as $$
+    with due as (
+        select
+            count(*) filter (where r.due_at <= clock_timestamp() - interval '6 hours') as late,
+            count(*) filter (where r.failures > 0) as held,
+            stats_private.age_seconds(min(r.due_at)) / 3600 as hours
+        from public.user_pr_overview_rollover_state r
+        where r.due_at <= clock_timestamp()
+    )
+    select
+        'rollover',
+        format(
+            '%s late, the first due since %s h: readers of today are refused from 10 h (far east) or 24 h (UTC) on',
+            stats_private.accounts(d.late), trunc(d.hours)),
+        'see that a worker of the queue maintenance runs, that nothing is paused, and what stats-refresh history '
+            || '--failed says'
+    from due d
+    where d.late > 0
+    union all
+    select
+        'rollover',
+        format('%s held by an exhausted job: their day does not turn', stats_private.accounts(d.held)),
+        'stats-refresh jobs list --status failed, mend the cause, then stats-refresh jobs resume ID'
+    from due d
+    where d.held > 0
+$$;
+
+-- Pages that fail, and those that have not been heard of for an hour: the slowest comes every ten minutes.
+create or replace function stats_private.failing_pages()
+returns table (subject text, problem text, action text)
+language sql stable
+as $$
+    select
+        c.job,
+        format('%s page(s) failed in a row, the last with %s', c.attempt_count, c.last_error),
+        'mend the cause; the next page begins where this one did'
+    from public.stats_maintenance_cursors c
+    where c.attempt_count > 0
+    union all
+    select
+        c.job,
+        format(
+            'no page has succeeded for %s h',
+            trunc(stats_private.age_seconds(coalesce(c.last_success_at, c.updated_at)) / 3600)),
+        case
+            when stats_private.stage_is_paused('maintenance') then 'stats-refresh resume maintenance'
+            else 'see that a worker of the queue maintenance runs, and stats-refresh schedule list for its entry'
+        end
+    from public.stats_maintenance_cursors c
+    where coalesce(c.last_success_at, c.updated_at) < clock_timestamp() - interval '1 hour'
+$$;
+
+create or replace function stats_private.accounts(p_count bigint)
+returns text
+language sql immutable
+as $$ select p_count || case p_count when 1 then ' account is' else ' accounts are' end $$;
