@@ -18,6 +18,7 @@ help:
 	@echo 'make demo [FILE=history.csv] [UNIT=kg|lb]   import a history, wait until it is published, show the result'
 	@echo 'make up                                     the same stack, in the foreground until Ctrl-C'
 	@echo 'make test                                   all tests, on servers of their own'
+	@echo 'make bench                                  the measurements that have a bar, as one table'
 	@echo 'make lint                                   format, lint, types, SQL'
 	@echo 'make clean                                  remove the environment and the caches'
 
@@ -32,6 +33,10 @@ up: $(STAMP)
 .PHONY: test
 test: $(STAMP)
 	$(RUN) -m pytest -n 2 --dist loadscope
+
+.PHONY: bench
+bench: $(STAMP)
+	@$(RUN) -m bench
 
 .PHONY: lint
 lint: $(STAMP)

@@ -20,7 +20,7 @@ from bench import (
     import_file,
     lock_table,
     neighbours,
-    profile,
+    rebuild_profile,
     rollover,
     save_session,
 )
@@ -38,7 +38,7 @@ WITH_BARS: Mapping[str, Run] = {
 }
 WITHOUT_BARS: Mapping[str, Run] = {
     "lock_table": lock_table.run,
-    "profile": profile.run,
+    "rebuild_profile": rebuild_profile.run,
     "rollover": rollover.run,
 }
 RESULTS = Path(__file__).parent / "results.json"

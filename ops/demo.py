@@ -52,9 +52,7 @@ def run(file: Path | None, format: str, unit: str | None) -> None:
         raise OperatorError("stopped before the end; nothing is left behind", exit_code=130) from stop
 
 
-def _history(
-    console: Console, file: Path | None, format: str, unit: str | None
-) -> tuple[str, ParsedHistory]:
+def _history(console: Console, file: Path | None, format: str, unit: str | None) -> tuple[str, ParsedHistory]:
     if file is None:
         return "sample", sample_history()
     try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from batches import scene as batches
 from support.app import AppAccount, Json, Stages
 
+from sql.functions import sql_files
 from tasks.transaction import Stage
 
 from .scene import HEADERS, OUTPUT, change_settings, expire_lease, on_insert
@@ -30,10 +33,12 @@ class Case:
     keys: frozenset[str]
     sends: tuple[str, ...] = ()
     reason: str | None = None
+    calls: int = 1
+    """How often the transaction calls the stage; a task calls it once."""
 
     @property
     def writes(self) -> bool:
-        return self.response not in ("idle", "lease_lost", "at_capacity")
+        return self.response not in ("idle", "lease_lost", "at_capacity", "paused")
 
     def sql(self, run: Json | None) -> str:
         """Return the call as an SQL scheduler writes it."""
@@ -141,12 +146,69 @@ def _tampered(database: Database, account: AppAccount, stages: Stages) -> Json:
     return run
 
 
+def _paused(stage: Stage, arrange: Prepare) -> Prepare:
+    def arrange_and_pause(database: Database, account: AppAccount, stages: Stages) -> Json | None:
+        run = arrange(database, account, stages)
+        batches.set_settings(database, paused_stages=[stage])
+        return run
+
+    return arrange_and_pause
+
+
+def _policy(database: Database, account: batches.Account, run: batches.Run) -> None:
+    database.as_service()("select public.update_stats_projection_policy_v1('epley')")
+
+
+def _source(database: Database, account: batches.Account, run: batches.Run) -> None:
+    account.edit(account.exercise_ids[4], "2026-03-08", 200)
+
+
+def _midnight(database: Database, account: batches.Account, run: batches.Run) -> None:
+    run.change("payload = jsonb_set(payload, '{_batch,anchor}', '\"2026-01-01\"')")
+
+
+def _base(database: Database, account: batches.Account, run: batches.Run) -> None:
+    database.admin("update public.user_stats_refresh_state set applied_version = requested_version")
+
+
+def _outputs(database: Database, account: batches.Account, run: batches.Run) -> None:
+    database.admin(f"update {OUTPUT} set reps = reps + 1")
+
+
+MOVES = {"policy": _policy, "source": _source, "anchor": _midnight, "base": _base, "outputs": _outputs}
+"""What may move between two batches of a run, by the reason that its next step gives."""
+
+
+def _batched(
+    steps: int, then: Callable[[Database, batches.Account, batches.Run], None] | None = None
+) -> Prepare:
+    """Arrange a run over five exercises in batches of two, that many steps done; `then` happens to it."""
+
+    def arrange(database: Database, account: AppAccount, stages: Stages) -> Json:
+        batches.set_settings(database, batch_size=2)
+        large = batches.Account(database, 5, user_id=account.user_id)
+        run = batches.claim_run(database)
+        for _ in range(steps):
+            assert run.step()["response"] == "batch_pending"
+        if then is not None:
+            then(database, large, run)
+        return run.claimed
+
+    return arrange
+
+
+def _locked(database: Database, account: batches.Account, run: batches.Run) -> None:
+    on_insert(database, OUTPUT, "raise exception using errcode = '55P03', message = 'somebody has it';")
+
+
 _CLAIMED = frozenset({"response", "run_id", "lease_token", "user_id", "has_more"})
 _COMPUTED = frozenset({"response", "run_id", "lease_token", "user_id"})
 _PUBLISHED = frozenset({"response", "run_id", "user_id", "generation", "rows"})
 _REJECTED = frozenset({"response", "reason", "run_id", "user_id"})
 _FAILED = frozenset({"response", "run_id", "user_id", "sqlstate", "error", "attempts", "exhausted"})
 _BARE = frozenset({"response"})
+_BATCH = _COMPUTED | {"stage", "next_offset", "total_exercises"}
+_RETRY = _BATCH | {"retry_not_before", "sqlstate", "error"}
 _CLAIM, _COMPUTE, _PUBLISH = "stats.claim", "stats.compute", "stats.publish"
 
 CASES: dict[str, Case] = {
@@ -154,6 +216,7 @@ CASES: dict[str, Case] = {
     "claimed, another is due": Case("claim", "claimed", _two_saved, _CLAIMED, (_COMPUTE, _CLAIM)),
     "nothing is due": Case("claim", "idle", _nothing, _BARE),
     "at capacity": Case("claim", "at_capacity", _full, _BARE),
+    "claims are paused": Case("claim", "paused", _paused("claim", _saved), _BARE),
     "computed": Case("compute", "computed", _claimed, _COMPUTED, (_PUBLISH,)),
     "computed by a beat": Case("compute", "computed", _by_a_beat(_claimed), _COMPUTED, (_PUBLISH,)),
     "failed in compute": Case("compute", "failed", _sabotaged(_claimed, OUTPUT), _FAILED, (_CLAIM,)),
@@ -161,6 +224,20 @@ CASES: dict[str, Case] = {
     "computed already": Case("compute", "idle", _computed, _BARE),
     "another token in compute": Case("compute", "lease_lost", _wrong_token(_claimed), _BARE),
     "expired in compute": Case("compute", "lease_lost", _expired(_claimed), _BARE),
+    "computes are paused": Case("compute", "paused", _paused("compute", _claimed), _BARE),
+    "batches prepared": Case("compute", "batch_pending", _batched(0), _BATCH, (_COMPUTE,)),
+    "a batch computed": Case("compute", "batch_pending", _batched(1), _BATCH, (_COMPUTE,)),
+    "the last batch finalized": Case("compute", "computed", _batched(4), _COMPUTED, (_PUBLISH,)),
+    "a batch called twice in one transaction": Case(
+        "compute", "batch_pending", _batched(1), _BATCH, (), "transaction_boundary_required", calls=2
+    ),
+    "a batch that met a lock": Case("compute", "retry_pending", _batched(1, _locked), _RETRY, (_CLAIM,)),
+    **{
+        f"invalidated: {reason}": Case(
+            "compute", "invalidated", _batched(2, move), _REJECTED, (_CLAIM,), reason
+        )
+        for reason, move in MOVES.items()
+    },
     "published": Case("publish", "published", _computed, _PUBLISHED, (_CLAIM,)),
     "published by a beat": Case("publish", "published", _by_a_beat(_computed), _PUBLISHED, (_CLAIM,)),
     "rejected: base moved": Case("publish", "rejected", _base_moved, _REJECTED, (_CLAIM,), "base_moved"),
@@ -173,4 +250,48 @@ CASES: dict[str, Case] = {
     "published already": Case("publish", "idle", _published, _BARE),
     "another token in publish": Case("publish", "lease_lost", _wrong_token(_computed), _BARE),
     "expired in publish": Case("publish", "lease_lost", _expired(_computed), _BARE),
+    "publications are paused": Case("publish", "paused", _paused("publish", _computed), _BARE),
 }
+TASK_CASES = [name for name, case in CASES.items() if case.calls == 1]
+
+_FILES = {file.name: file.text for file in sql_files()}
+
+
+def contract() -> set[tuple[Stage, str]]:
+    """Return every (stage, response) that the headers of the stages' functions promise."""
+    stages: tuple[Stage, ...] = ("claim", "compute", "publish")
+    promised: set[tuple[Stage, str]] = set()
+    for stage in stages:
+        header = _FILES[f"pipeline/{stage}.sql"].partition("create or replace")[0]
+        [listed] = re.findall(r"{response: ([\w |]+)", header)
+        promised |= {(stage, response.strip()) for response in listed.split("|")}
+    return promised
+
+
+def reasons() -> set[tuple[str, str]]:
+    """Return every (response, reason) that the functions' text gives."""
+    [rejections] = re.findall(r"Rejected \(([\w, ]+)\)", _FILES["pipeline/publish.sql"])
+    invalidations = _FILES["pipeline/batch_inputs.sql"].partition("$$;")[0]
+    moved = re.findall(r" then '(\w+)'$", invalidations, flags=re.MULTILINE)
+    refusals = re.findall(r'"reason": "(\w+)"', _FILES["pipeline/compute.sql"])
+    return {
+        *(("rejected", reason) for reason in rejections.split(", ")),
+        *(("invalidated", reason) for reason in moved),
+        *(("batch_pending", reason) for reason in refusals),
+    }
+
+
+def responses_written() -> set[str]:
+    """Return every response that stands in the text of the stages and of what they call."""
+    stages = (
+        "claim",
+        "compute",
+        "publish",
+        "take_run",
+        "batches",
+        "batch_inputs",
+        "batch_retry",
+        "end_attempt",
+    )
+    text = "".join(_FILES[f"pipeline/{name}.sql"] for name in stages)
+    return set(re.findall(r"'response', '(\w+)'", text))

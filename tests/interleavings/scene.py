@@ -52,6 +52,8 @@ TABLES = (
     "public.user_pr_overview_rollover_state",
     *READ_MODELS,
     *OUTPUTS,
+    "stats_private.stats_batch_exercises",
+    "stats_private.stats_input_days",
 )
 _GATE = 20260310
 

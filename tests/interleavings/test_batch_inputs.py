@@ -5,26 +5,8 @@ from __future__ import annotations
 import pytest
 from batches import scene as batches
 
-from .scene import OUTPUT, READ_MODELS, picture
-
-
-def _save(database, account, run):
-    account.edit(account.exercise_ids[4], "2026-03-08", 200)
-
-
-def _midnight(database, account, run):
-    run.change("payload = jsonb_set(payload, '{_batch,anchor}', '\"2026-01-01\"')")
-
-
-def _base(database, account, run):
-    database.admin("update public.user_stats_refresh_state set applied_version = requested_version")
-
-
-def _outputs(database, account, run):
-    database.admin(f"update {OUTPUT} set reps = reps + 1")
-
-
-MOVES = {"source": _save, "anchor": _midnight, "base": _base, "outputs": _outputs}
+from .cases import MOVES
+from .scene import READ_MODELS, picture
 
 
 @pytest.mark.parametrize("moved", MOVES)

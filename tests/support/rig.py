@@ -137,10 +137,13 @@ class Rig:
 
 
 @contextmanager
-def rig(*, postgres: bool = True) -> Iterator[Rig]:
-    """Yield servers; whatever was started on them ends with them. Beat alone needs no database."""
+def rig(*, postgres: bool = True, append_only: bool = True) -> Iterator[Rig]:
+    """Yield servers; whatever was started on them ends with them. Beat alone needs no database.
+
+    Without `append_only` Valkey forgets everything when it stops.
+    """
     with ExitStack() as resources:
-        valkey = resources.enter_context(ValkeyServer(append_only=True))
+        valkey = resources.enter_context(ValkeyServer(append_only=append_only))
         if not postgres:
             yield Rig(valkey, None, None, resources)
             return

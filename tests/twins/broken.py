@@ -57,6 +57,10 @@ def _enqueue(line: str, instead: str, node: str) -> Twin:
     return Twin("queue/enqueue_job.sql", line, instead, f"tests/interleavings/{node}")
 
 
+def _retry(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/batch_retry.sql", line, instead, f"tests/{node}")
+
+
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 _FENCED = """(old.phase, old.payload, old.lease_token, old.lease_until)
             is distinct from (new.phase, new.payload, new.lease_token, new.lease_until)"""
@@ -345,5 +349,121 @@ TWINS: dict[str, Twin] = {
         "limit 1\n    for update skip locked;",
         "limit 1\n    for update;",
         "test_generations.py::test_a_save_meets_an_open_claim_and_neither_waits_nor_touches_what_it_took",
+    ),
+    # ------------------------------------------------ batches: slots, retries, resumption
+    "recovery without the jobs' locks": _claim(
+        "if not found or not stats_private.try_lock_jobs(v_run.id) then",
+        "if not found then",
+        "test_claims.py::test_recovery_waits_for_no_job_row_and_the_next_account_is_claimed",
+    ),
+    "recovery that waits for job rows": _claim(
+        "where j.run_id = p_run_id and j.status = 'processing'\n        for update skip locked",
+        "where j.run_id = p_run_id and j.status = 'processing'\n        for update",
+        "test_claims.py::test_recovery_waits_for_no_job_row_and_the_next_account_is_claimed",
+    ),
+    "claim of the slot that is kept from batches": Twin(
+        "pipeline/claim.sql",
+        "if v_needs_batches and stats_private.batch_slots_are_taken() then",
+        "if false then",
+        "tests/batches/test_slots.py::test_one_slot_is_kept_from_accounts_that_need_batches",
+    ),
+    "readmission before its time": _retry(
+        "and r.retry_not_before <= clock_timestamp()",
+        "and r.retry_not_before is not null",
+        "interleavings/test_batch_retries.py"
+        "::test_a_run_that_backs_off_comes_back_when_its_time_has_come_and_not_before",
+    ),
+    "readmission that waits for a run's row": _retry(
+        "order by r.retry_not_before\n    limit 1\n    for update skip locked;",
+        "order by r.retry_not_before\n    limit 1\n    for update;",
+        "interleavings/test_batch_retries.py"
+        "::test_a_run_that_backs_off_and_whose_row_somebody_holds_keeps_no_claim_waiting",
+    ),
+    "readmission into the slot that is kept from batches": _retry(
+        "and not stats_private.batch_slots_are_taken()",
+        "",
+        "batches/test_retry.py::test_a_run_that_comes_back_does_not_take_the_slot_of_the_small_accounts",
+    ),
+    "readmission without a new lease": _retry(
+        "perform stats_private.hold_lease(v_run);",
+        "perform 1;",
+        "interleavings/test_batch_retries.py::test_a_run_that_comes_back_has_a_whole_lease_and_ends",
+    ),
+    "batches that are retried without end": _retry(
+        "< s.max_attempts",
+        "< 1000",
+        "interleavings/test_batch_retries.py::test_a_batch_is_tried_again_as_often_as_the_attempts_and_no_more",
+    ),
+    "resumption without a look at the inputs": _retry(
+        "or stats_private.invalidation_of(p_run) is not null",
+        "or false",
+        "batches/test_resume.py::test_it_is_not_resumed_where_an_input_moved_meanwhile[source]",
+    ),
+    "resumption without end": _retry(
+        "or not stats_private.batch_may_retry(p_run)",
+        "or false",
+        "batches/test_resume.py::test_it_is_resumed_a_bounded_number_of_times_and_then_begins_anew",
+    ),
+    # ------------------------------------------------ writes
+    "save without the write lock": Twin(
+        "writes/save_session_v5.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/interleavings/test_receipts.py::test_a_save_from_two_devices_at_once_is_written_once",
+    ),
+    "save without a look at its receipt": Twin(
+        "writes/save_session_v5.sql",
+        "if v_replayed is not null then",
+        "if false then",
+        "tests/interleavings/test_receipts.py::test_a_save_or_a_delete_that_is_sent_again_writes_nothing",
+    ),
+    "a receipt for whatever comes under its mutation": Twin(
+        "writes/receipts.sql",
+        "elsif v_receipt.payload_hash <> p_payload_hash then",
+        "elsif false then",
+        "tests/writes/test_save_session.py::test_another_write_under_a_used_mutation_is_refused",
+    ),
+    "delete without the write lock": Twin(
+        "writes/delete_session_v5.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/interleavings/test_receipts.py::test_a_delete_from_two_devices_at_once_is_done_once",
+    ),
+    "delete without a look at its receipt": Twin(
+        "writes/delete_session_v5.sql",
+        "if v_replayed is not null then",
+        "if false then",
+        "tests/interleavings/test_receipts.py::test_a_save_or_a_delete_that_is_sent_again_writes_nothing",
+    ),
+    "deletion of an account that a claim takes": Twin(
+        "writes/delete_account_v1.sql",
+        "when not stats_private.try_worker_lock(user_id) then 'worker'",
+        "when false then 'worker'",
+        "tests/writes/test_delete_account.py::test_no_claim_takes_an_account_that_is_being_deleted",
+    ),
+    # ------------------------------------------------ maintenance
+    "a page that waits for an account's writer": Twin(
+        "maintenance/enqueue.sql",
+        "if not stats_private.try_write_lock(p_user_id) then",
+        "if false then",
+        "tests/interleavings/test_pages_meanwhile.py::test_a_page_passes_by_an_account_that_somebody_writes_to",
+    ),
+    "a page that waits for the worker on it": Twin(
+        "maintenance/cursors.sql",
+        "where c.job = p_job for update skip locked;",
+        "where c.job = p_job for update;",
+        "tests/interleavings/test_pages_meanwhile.py::test_a_page_that_another_worker_runs_is_left_to_it[repair]",
+    ),
+    "two workers on one page": Twin(
+        "maintenance/cursors.sql",
+        "where c.job = p_job for update skip locked;",
+        "where c.job = p_job;",
+        "tests/interleavings/test_pages_meanwhile.py::test_a_page_that_another_worker_runs_is_left_to_it[walk]",
+    ),
+    "a rollover that waits for another page's accounts": Twin(
+        "maintenance/rollover.sql",
+        "limit p_limit\n            for update skip locked",
+        "limit p_limit\n            for update",
+        "tests/interleavings/test_pages_meanwhile.py::test_two_pages_of_the_rollover_take_different_accounts",
     ),
 }

@@ -69,8 +69,3 @@ def test_the_twin_is_noticed(name: str, twins_server: str, tmp_path: Path) -> No
     )
     found = file.read_text(encoding="utf-8") if file.exists() else "no such test"
     assert found == "red", f"{twin.node} should notice {name}, but: {found}\n{process.stdout[-3000:]}"
-
-
-def test_every_twin_has_a_line_of_its_own() -> None:
-    broken = [(twin.file, twin.broken_text()) for twin in TWINS.values()]
-    assert len(set(broken)) == len(broken)

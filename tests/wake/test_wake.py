@@ -1,4 +1,4 @@
-"""From a save to its publication with real workers: woken, by beats alone, and while servers go away."""
+"""From a save to its publication with real workers: woken, by beats alone, and after a restart of Postgres."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from celery import Celery
 from support.app import AppAccount
 from support.rig import CeleryProcess, Rig, soon
 
+from schedules.scheduler import ENTRY_HEADER
 from tasks.listener import APPLICATION_NAME
 
 LISTENING = "listening for saves"
@@ -152,6 +153,35 @@ def test_a_page_that_failed_is_a_failure_in_flower_and_recorded(
     assert "due_at" in error
 
 
+def test_a_rollover_that_is_late_is_one_warning_a_beat(
+    full_rig: Rig, worker: CeleryProcess, sender: Celery, person: AppAccount
+) -> None:
+    def fire(**options: object) -> None:
+        before = worker.count(r"stats\.rollover\[.*succeeded")
+        sender.send_task("stats.rollover", queue="maintenance", **options)
+        worker.wait_for(r"stats\.rollover\[.*succeeded", before + 1)
+
+    by_a_beat = {"headers": {ENTRY_HEADER: "lift-guild-pr-overview-snapshot-rollover"}}
+    warning = r"WARNING.*the rollover needs a person: 1 account is late, the first due since 7 h"
+    fire(**by_a_beat)
+    full_rig.database.admin(
+        "insert into public.user_pr_overview_rollover_state (user_id, due_at, generation)"
+        " values (:user, now() - interval '7 hours', 1)",
+        user=person.user_id,
+    )
+    try:
+        fire()
+        assert worker.count("the rollover needs a person") == 0
+        fire(**by_a_beat)
+        worker.wait_for(warning)
+    finally:
+        full_rig.database.admin(
+            "delete from public.user_pr_overview_rollover_state where user_id = :user", user=person.user_id
+        )
+    fire(**by_a_beat)
+    assert worker.count("the rollover needs a person") == 1
+
+
 @pytest.fixture
 def beat(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
     process = full_rig.beat()
@@ -172,29 +202,6 @@ def test_a_listener_that_went_deaf_costs_only_latency(
         assert published_in(person, 10) < 3.2
     finally:
         os.kill(backend, signal.SIGCONT)
-
-
-def test_a_restart_of_redis_under_load_is_over_in_seconds(
-    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess, sender: Celery
-) -> None:
-    """With messages in the worker's hands, which is when Celery's own consumer would end.
-
-    What it held is stuck for a minute; the beats find the work of those messages.
-    """
-    people = [AppAccount(full_rig.database) for _ in range(4)]
-    for _ in range(3):
-        for _ in range(4):
-            sender.send_task("stats.claim", queue="pipeline", countdown=30)
-        for account in people:
-            account.save()
-        full_rig.valkey.stop()
-        full_rig.valkey.start()
-        restarted = time.monotonic()
-        assert soon(lambda: _saved_and_published(people[0]), 15), worker.tail() + beat.tail()
-        assert time.monotonic() - restarted < 15
-        assert worker.is_running()
-        assert beat.is_running()
-    assert soon(lambda: all(is_published(account) for account in people), 10)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ as $$
     select coalesce(
         jsonb_agg(
             jsonb_build_object('subject', a.subject, 'text', a.problem, 'action', a.action)
-            order by a.subject = 'rollover' desc, a.subject, a.problem),
+            order by a.subject = 'rollover' desc, a.subject, a.problem collate "C"),
         '[]')
     from (
         select l.* from stats_private.late_rollovers() l

@@ -4,9 +4,9 @@
 --   or nothing does. Rejected (base_moved, canonical_deleted, manifest): no read model changes and the scope waits
 --   again. Without arguments: the oldest computed run that nobody holds. Raises on a person's cancel.
 -- Locks: run row (skip locked, held to the end), write, job rows (of this run), read models,
---   canonical rows (key share, by the foreign keys), state row
--- Writes: read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state, user_stats_refresh_state, user_stats_projection_runs,
---   user_exercise_stats_refresh_jobs, private outputs
+--   canonical rows (key share, by the foreign keys), rollover rows (the account's), state row
+-- Writes: read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state,
+--   user_stats_refresh_state, user_stats_projection_runs, user_exercise_stats_refresh_jobs, private outputs
 -- Next: readers/get_pr_overview.sql
 create or replace function public.stats_projection_publish_v1(
     p_run_id uuid default null, p_lease_token uuid default null

@@ -73,6 +73,7 @@ begin
         errcode = '55000',
         message = format('there is no published snapshot of %s', p_as_of),
         detail = p_detail,
-        hint = 'building and behind pass by themselves: ask again; not_in_window: only the UTC date, the day before and the day after are kept.';
+        hint = 'building and behind pass by themselves: ask again. not_in_window: only the UTC date, the day before '
+            'and the day after are kept.';
 end;
 $$;

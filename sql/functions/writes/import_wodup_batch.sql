@@ -11,8 +11,8 @@
 --   is not completed. A set that contradicts its exercise is reported and left out. After the writes one attempt at
 --   the refresh, which never undoes them: refresh says published, failed (it waits for its retry), deferred (to the
 --   workers) or not_needed. Raises 42501 (only service and administrators) and 22023 with the JSON path.
--- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), canonical rows, read models,
---   rollover rows (the account's)
+-- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), canonical rows,
+--   read models, rollover rows (the account's)
 -- Writes: exercises, exercise_external_mappings, workout_sessions, session_exercise_part, session_sets,
 --   stats_mutation_receipts, user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs,
 --   private outputs, read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state

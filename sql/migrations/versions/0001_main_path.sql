@@ -69,7 +69,8 @@ create table public.session_exercise_part (
     constraint session_exercise_part_position_key unique (session_id, position)
 );
 create index session_exercise_part_user_exercise_idx on public.session_exercise_part (user_id, exercise_id);
-create index session_exercise_part_exercise_id_idx on public.session_exercise_part (exercise_id);
+-- A catalog walk goes through the accounts of an exercise in the order of their ids.
+create index session_exercise_part_exercise_user_idx on public.session_exercise_part (exercise_id, user_id);
 
 create table public.session_sets (
     part_id uuid not null,
@@ -104,7 +105,7 @@ create table public.user_manual_pr_records (
 );
 create index user_manual_pr_records_user_exercise_idx
 on public.user_manual_pr_records (user_id, exercise_id, achieved_on);
-create index user_manual_pr_records_exercise_id_idx on public.user_manual_pr_records (exercise_id);
+create index user_manual_pr_records_exercise_user_idx on public.user_manual_pr_records (exercise_id, user_id);
 
 create table public.stats_mutation_receipts (
     user_id uuid not null,

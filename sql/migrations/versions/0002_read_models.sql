@@ -147,7 +147,3 @@ create table stats_private.stats_output_calendar (
 update public.stats_projection_policy p
 set policy_version = p.policy_version + 1
 where exists (select from public.user_stats_refresh_state s where s.applied_version > 0);
-
--- Their result has changed, which `create or replace` refuses.
-drop function if exists stats_private.project(uuid, uuid, uuid, date, text [], date, boolean);
-drop function if exists stats_private.sets_by_session(uuid, date, text [], text, integer);

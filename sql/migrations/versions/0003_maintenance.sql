@@ -75,11 +75,6 @@ create table public.stats_catalog_scopes (
 );
 comment on column public.stats_catalog_scopes.scope is '`global`, `policy`, or the id of an account';
 
--- A catalog walk goes through the accounts of an exercise in the order of their ids.
-drop index public.session_exercise_part_exercise_id_idx;
-create index session_exercise_part_exercise_user_idx on public.session_exercise_part (exercise_id, user_id);
-drop index public.user_manual_pr_records_exercise_id_idx;
-create index user_manual_pr_records_exercise_user_idx on public.user_manual_pr_records (exercise_id, user_id);
 -- Receipts are removed by age alone. Not BRIN: new rows take the place of removed ones all over the table.
 create index stats_mutation_receipts_created_at_idx on public.stats_mutation_receipts (created_at);
 
@@ -95,7 +90,3 @@ select 'policy', '{policy}', 1
 where exists (
     select from public.user_stats_refresh_state s
     where s.applied_policy_version <> (select p.policy_version from public.stats_projection_policy p));
-
--- Nothing asks any more whether a global exercise is in use: its change is walked.
-drop function if exists stats_private.global_exercise_to_change(text, text);
-drop function if exists stats_private.exercise_is_used(text);

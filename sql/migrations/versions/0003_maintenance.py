@@ -2,7 +2,7 @@
 
 from sql.migrations import run_sql_beside
 
-revision = "0004"
+revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
