@@ -89,13 +89,13 @@ TWINS: dict[str, Twin] = {
         "test_claims.py::test_an_account_whose_worker_lock_is_held_is_left_for_the_next",
     ),
     "claim without the job rows' locks": _claim(
-        "and j.status in ('pending', 'failed')\n        for update skip locked",
-        "and j.status in ('pending', 'failed')",
+        "and j.status || '' in ('pending', 'failed')\n        for update skip locked",
+        "and j.status || '' in ('pending', 'failed')",
         "test_generations.py::test_a_claim_takes_nothing_of_what_an_enqueuer_is_merging",
     ),
     "claim that waits for job rows": _claim(
-        "and j.status in ('pending', 'failed')\n        for update skip locked",
-        "and j.status in ('pending', 'failed')\n        for update",
+        "and j.status || '' in ('pending', 'failed')\n        for update skip locked",
+        "and j.status || '' in ('pending', 'failed')\n        for update",
         "test_generations.py::test_a_held_row_holds_back_the_whole_account[rollback-4]",
     ),
     "claim that takes the rows it can get": _claim(

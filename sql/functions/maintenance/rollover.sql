@@ -109,7 +109,7 @@ language sql stable
 as $$
     select exists (
         select from public.user_exercise_stats_refresh_jobs j
-        where j.user_id = p_user_id and j.status = 'failed')
+        where j.user_id = p_user_id and j.status || '' = 'failed')
 $$;
 
 -- True while more maintenance waits than the workers get through in about a minute: the beats bring the next pages

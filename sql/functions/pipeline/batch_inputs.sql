@@ -75,7 +75,7 @@ begin
         update public.user_exercise_stats_refresh_jobs j
         set metadata = j.metadata || jsonb_build_object(
             'source_invalidations', coalesce((j.metadata ->> 'source_invalidations')::integer, 0) + 1)
-        where j.user_id = p_run.user_id and j.requested_version <= p_run.target_version and j.status = 'pending';
+        where j.user_id = p_run.user_id and j.requested_version <= p_run.target_version and j.status || '' = 'pending';
     end if;
     return jsonb_build_object(
         'response', 'invalidated', 'reason', p_reason, 'run_id', p_run.id, 'user_id', p_run.user_id);

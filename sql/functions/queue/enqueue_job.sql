@@ -103,7 +103,8 @@ declare
 begin
     select j.* into v_job
     from public.user_exercise_stats_refresh_jobs j
-    where j.user_id = p_user_id and j.status = 'pending'
+    -- status || '': by the account's index, whatever the statistics say of the queue's.
+    where j.user_id = p_user_id and j.status || '' = 'pending'
     order by j.requested_version desc
     limit 1
     for update skip locked;
