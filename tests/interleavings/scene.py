@@ -141,14 +141,15 @@ def session(database: Database, name: str, identity: Identity | None = None) -> 
 
 @contextmanager
 def admin_session(database: Database, name: str = "admin") -> Iterator[Session]:
-    """Yield an open transaction of the superuser, as a repair script has; rolled back at the end."""
+    """Yield a transaction of the superuser, as a repair script has; rolled back at the end."""
     with (
         ThreadPoolExecutor(1, thread_name_prefix=name) as thread,
         database.admin_engine.connect() as connection,
     ):
-        made = Session(
-            name, connection.scalar(text("select pg_catalog.pg_backend_pid()")), connection, thread
-        )
+        pid = connection.scalar(text("select pg_catalog.pg_backend_pid()"))
+        # The first statement is the scenario's own: it may choose the isolation level.
+        connection.rollback()
+        made = Session(name, pid, connection, thread)
         try:
             with _ending(database, made):
                 yield made

@@ -435,12 +435,6 @@ TWINS: dict[str, Twin] = {
         "if false then",
         "tests/interleavings/test_receipts.py::test_a_save_or_a_delete_that_is_sent_again_writes_nothing",
     ),
-    "deletion of an account that a claim takes": Twin(
-        "writes/delete_account_v1.sql",
-        "when not stats_private.try_worker_lock(user_id) then 'worker'",
-        "when false then 'worker'",
-        "tests/writes/test_delete_account.py::test_no_claim_takes_an_account_that_is_being_deleted",
-    ),
     # ------------------------------------------------ maintenance
     "a page that waits for an account's writer": Twin(
         "maintenance/enqueue.sql",
