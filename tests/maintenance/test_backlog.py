@@ -180,6 +180,8 @@ def test_a_save_reads_its_own_job_whatever_waits(database):
     database.admin("analyze")
     request_all(database)
     call = "to_jsonb(public.enqueue_user_exercise_stats_refresh_job(gen_random_uuid(), null, '{}', 'manual_refresh'))"
-    _, read = rows_read(database, f"jsonb_build_object('response', {call})", "user_exercise_stats_refresh_jobs")
+    _, read = rows_read(
+        database, f"jsonb_build_object('response', {call})", "user_exercise_stats_refresh_jobs"
+    )
 
     assert read < 100, f"the save read {read} job rows of {ACCOUNTS}"
