@@ -1,9 +1,10 @@
 -- stats_private.sets_by_session(user, from_date, exercise_ids, formula, max_reps)
 --   -> one row an exercise, day and session: the counts, sums and bests of its completed sets
 -- Promises: the only place that reads canonical sets and says what counts (docs/numbers.md). Days from p_from_date
---   on (null: all), exercises in p_exercise_ids (null: all). Weights, volumes and distances in hundredths of a
---   kilogram and of a metre, whole numbers that are cheap to compare; times in seconds. `turn` is the session's place
---   on its day.
+--   on ('-infinity': all), of the exercises in p_exercise_ids; `exercise` is the place of its id in that array, from 1,
+--   because numbers are cheaper to group and sort than ids. `turn` is the session's place on its day.
+--   Weights, volumes and distances in hundredths of a kilogram and of a metre, whole numbers for the same reason;
+--   times in seconds.
 --   `top_load` packs the heaviest weight and the most reps at it into one number that compares as the pair does:
 --   the weight from bit 21 up, reps (at most 1,000,000) below. `lifted_n` is the heaviest weight lifted at least n
 --   times.
@@ -13,7 +14,7 @@ create or replace function stats_private.sets_by_session(
     p_user_id uuid, p_from_date date, p_exercise_ids text [], p_formula text, p_max_reps integer
 )
 returns table (
-    exercise_id text, day date, turn integer,
+    exercise integer, day date, turn integer,
     sets integer, working_sets integer, reps bigint, volume bigint, top_load bigint, best_e1rm bigint,
     best_set_volume bigint, max_reps integer, duration_seconds bigint, distance bigint,
     longest_seconds integer, farthest bigint, least_assistance bigint,
@@ -22,39 +23,79 @@ returns table (
 )
 language sql stable
 as $$
-    -- Every completed set with what it counts for: reps (null: no lift); load (null: no weight that counts as lifted or
-    -- held); lifted (the load of a lift whose volume and e1RM count); assistance.
-    with counted as (
+    with exercises as (
         select
-            p.exercise_id, w.day, w.turn, k.is_working,
-            case when k.is_working then s.duration_seconds end as duration_seconds,
-            case when k.is_working then (s.distance_m * 100)::bigint end as distance,
-            case when k.is_working and s.reps > 0 then s.reps end as reps,
-            case when k.is_working and k.weight > 0 and (k.is_held or k.is_lifted and s.reps > 0) then k.weight end
-                as load,
-            case when k.is_working and k.weight > 0 and k.is_lifted and s.reps > 0 then k.weight end as lifted,
-            case when k.is_working and k.is_lifted
-                then stats_private.e1rm(k.weight, s.reps, p_formula, p_max_reps) end as e1rm,
-            case when k.is_working and k.is_assisted and s.reps > 0 then k.weight end as assistance
-        from stats_private.ordered_sessions(p_user_id, p_from_date) w
-        join public.session_exercise_part p on p.session_id = w.id
-        join public.exercises x on x.id = p.exercise_id
-        join public.session_sets s on s.part_id = p.id
+            i.place::integer as exercise, i.exercise_id,
+            x.tracking in ('weight_reps', 'bodyweight_reps') as is_lifted,
+            x.tracking in ('weight_duration', 'weight_distance') as is_held,
+            x.tracking = 'assisted_reps' as is_assisted
+        from unnest(p_exercise_ids) with ordinality i (exercise_id, place)
+        join public.exercises x on x.id = i.exercise_id
+    ),
+    sessions as (
+        select w.id, w.day, w.turn from stats_private.ordered_sessions(p_user_id, p_from_date) w
+    ),
+    -- A scope of some days reads the parts of its sessions and the sets of its own parts, whatever the planner thinks
+    -- of the account's size: hence the fences (offset 0).
+    parts_of_sessions as (
+        select p.id, x.exercise, w.day, w.turn, x.is_lifted, x.is_held, x.is_assisted
+        from sessions w
         cross join lateral (
-            select
-                s.set_type <> 'warmup' and (s.reps > 0 or s.duration_seconds > 0 or s.distance_m > 0) as is_working,
-                (s.weight_kg * 100)::bigint as weight,
-                x.tracking in ('weight_reps', 'bodyweight_reps') as is_lifted,
-                x.tracking in ('weight_duration', 'weight_distance') as is_held,
-                x.tracking = 'assisted_reps' as is_assisted
-            -- A fence, here and below: computed once a set, not again for each of its uses.
-            offset 0
-        ) k
-        where s.is_completed and (p_exercise_ids is null or p.exercise_id = any (p_exercise_ids))
+            select i.id, i.exercise_id from public.session_exercise_part i where i.session_id = w.id offset 0
+        ) p
+        join exercises x on x.exercise_id = p.exercise_id
+        where p_from_date > '-infinity'
+        offset 0
+    ),
+    -- Only one of the two halves runs. The first reads the whole history of its exercises, as it likes.
+    completed as (
+        select
+            x.exercise, w.day, w.turn, x.is_lifted, x.is_held, x.is_assisted,
+            s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds
+        from exercises x
+        join public.session_exercise_part i on i.user_id = p_user_id and i.exercise_id = x.exercise_id
+        join sessions w on w.id = i.session_id
+        join public.session_sets s on s.part_id = i.id
+        where p_from_date = '-infinity' and s.is_completed
+        union all
+        select
+            p.exercise, p.day, p.turn, p.is_lifted, p.is_held, p.is_assisted,
+            s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds
+        from parts_of_sessions p
+        cross join lateral (
+            select * from public.session_sets c where c.part_id = p.id and c.is_completed offset 0
+        ) s
+        where p_from_date > '-infinity'
+    ),
+    -- In whole numbers. A fence, here and below: computed once a set, not again for each of its uses.
+    measured as (
+        select
+            c.exercise, c.day, c.turn, c.is_lifted, c.is_held, c.is_assisted, c.reps, c.duration_seconds,
+            c.set_type <> 'warmup' and (c.reps > 0 or c.duration_seconds > 0 or c.distance_m > 0) as is_working,
+            (c.weight_kg * 100)::bigint as weight,
+            (c.distance_m * 100)::bigint as distance
+        from completed c
+        offset 0
+    ),
+    -- What a set counts for: reps (null: no lift); load (null: no weight that counts as lifted or held); lifted (the
+    -- load of a lift whose volume and e1RM count); assistance.
+    counted as (
+        select
+            c.exercise, c.day, c.turn, c.is_working,
+            case when c.is_working then c.duration_seconds end as duration_seconds,
+            case when c.is_working then c.distance end as distance,
+            case when c.is_working and c.reps > 0 then c.reps end as reps,
+            case when c.is_working and c.weight > 0 and (c.is_held or c.is_lifted and c.reps > 0) then c.weight end
+                as load,
+            case when c.is_working and c.weight > 0 and c.is_lifted and c.reps > 0 then c.weight end as lifted,
+            case when c.is_working and c.is_lifted
+                then stats_private.e1rm(c.weight, c.reps, p_formula, p_max_reps) end as e1rm,
+            case when c.is_working and c.is_assisted and c.reps > 0 then c.weight end as assistance
+        from measured c
         offset 0
     )
     select
-        c.exercise_id, c.day, c.turn,
+        c.exercise, c.day, c.turn,
         count(*)::integer,
         count(*) filter (where c.is_working)::integer,
         coalesce(sum(c.reps), 0),
@@ -81,5 +122,5 @@ as $$
         max(c.lifted) filter (where c.reps >= 11),
         max(c.lifted) filter (where c.reps >= 12)
     from counted c
-    group by c.exercise_id, c.day, c.turn
+    group by c.exercise, c.day, c.turn
 $$;

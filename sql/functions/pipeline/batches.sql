@@ -22,7 +22,8 @@ begin
     select p_run.id, p_run.lease_token, row_number() over (order by c.exercise_id) - 1, c.exercise_id
     from stats_private.candidate_exercises(p_run.user_id, p_run.exercise_ids) c;
     get diagnostics v_total = row_count;
-    perform stats_private.note_input_days(p_run.id, p_run.lease_token, p_run.user_id, p_run.from_date);
+    perform stats_private.note_input_days(
+        p_run.id, p_run.lease_token, p_run.user_id, coalesce(p_run.from_date, '-infinity'));
     v_run := stats_private.record_batch_step(
         p_run,
         jsonb_build_object(
@@ -43,14 +44,14 @@ declare
     v_next integer := v_offset + (select s.batch_size from public.stats_projection_worker_settings s);
 begin
     perform stats_private.project(
-        p_run.id, p_run.lease_token, p_run.user_id, p_run.from_date,
+        p_run.id, p_run.lease_token, p_run.user_id, coalesce(p_run.from_date, '-infinity'),
         array(
             select e.exercise_id
             from stats_private.stats_batch_exercises e
             where e.run_id = p_run.id and e.lease_token = p_run.lease_token
                 and e.position >= v_offset and e.position < v_next
             order by e.position),
-        (v_batch ->> 'anchor')::date, false, false);
+        '{}', (v_batch ->> 'anchor')::date, false);
     return stats_private.batch_pending(stats_private.record_batch_step(
         p_run,
         jsonb_build_object(
@@ -70,16 +71,16 @@ begin
     update public.user_stats_projection_runs r set anchor = v_anchor where r.id = p_run.id and r.anchor <> v_anchor;
     if stats_private.published_anchor(p_run.user_id) is distinct from v_anchor then
         perform stats_private.project(
-            p_run.id, p_run.lease_token, p_run.user_id, 'infinity',
+            p_run.id, p_run.lease_token, p_run.user_id, 'infinity', '{}',
             array(
-                select c.exercise_id from stats_private.candidate_exercises(p_run.user_id, '{}') c
+                select w.exercise_id from stats_private.window_exercises(p_run.user_id) w
                 except
                 select e.exercise_id from stats_private.stats_batch_exercises e
                 where e.run_id = p_run.id and e.lease_token = p_run.lease_token),
-            v_anchor, false, false);
+            v_anchor, false);
     end if;
     perform stats_private.project_account(
-        p_run.id, p_run.lease_token, p_run.user_id, p_run.from_date, v_anchor);
+        p_run.id, p_run.lease_token, p_run.user_id, coalesce(p_run.from_date, '-infinity'), v_anchor);
     return stats_private.complete_outputs(p_run);
 end;
 $$;
@@ -128,8 +129,29 @@ as $$
     select d.exercise_id from public.user_exercise_daily_rollups d
     where d.user_id = p_user_id and cardinality(p_exercise_ids) = 0
     union
+    select r.exercise_id from public.user_exercise_records r
+    where r.user_id = p_user_id and cardinality(p_exercise_ids) = 0
+    union
+    select m.exercise_id from public.user_exercise_rep_maxes m
+    where m.user_id = p_user_id and cardinality(p_exercise_ids) = 0
+    union
+    select t.exercise_id from stats_private.rep_max_steps t
+    where t.user_id = p_user_id and cardinality(p_exercise_ids) = 0
+    union
     select s.exercise_id from public.user_pr_exercise_summary_snapshots s
     where s.user_id = p_user_id and cardinality(p_exercise_ids) = 0
+$$;
+
+-- Every exercise that has a place on the account's PR board: published work or a manual record.
+create or replace function stats_private.window_exercises(p_user_id uuid)
+returns table (exercise_id text)
+language sql stable
+as $$
+    select d.exercise_id from public.user_exercise_daily_rollups d where d.user_id = p_user_id
+    union
+    select m.exercise_id from public.user_manual_pr_records m where m.user_id = p_user_id
+    union
+    select s.exercise_id from public.user_pr_exercise_summary_snapshots s where s.user_id = p_user_id
 $$;
 
 -- The number of canonical writes of the account so far.

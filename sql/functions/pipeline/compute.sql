@@ -95,15 +95,24 @@ language plpgsql
 as $$
 declare
     v_anchor date := stats_private.utc_today();
-    v_from_date date := case when p_run.window_only then 'infinity' else p_run.from_date end;
+    v_from_date date := case when p_run.window_only then 'infinity' else coalesce(p_run.from_date, '-infinity') end;
+    v_exercise_ids text [] := case
+        when p_run.window_only then '{}'
+        else array(select c.exercise_id from stats_private.candidate_exercises(p_run.user_id, p_run.exercise_ids) c)
+    end;
+    v_window_ids text [] := '{}';
 begin
     perform stats_private.delete_outputs(p_run.id);
     -- Midnight may have passed since the claim.
     update public.user_stats_projection_runs r set anchor = v_anchor where r.id = p_run.id and r.anchor <> v_anchor;
+    if p_run.window_only or stats_private.published_anchor(p_run.user_id) is distinct from v_anchor then
+        v_window_ids := array(
+            select w.exercise_id from stats_private.window_exercises(p_run.user_id) w
+            except
+            select i.exercise_id from unnest(v_exercise_ids) i (exercise_id));
+    end if;
     perform stats_private.project(
-        p_run.id, p_run.lease_token, p_run.user_id, v_from_date,
-        case when cardinality(p_run.exercise_ids) > 0 then p_run.exercise_ids end,
-        v_anchor, p_run.window_only or stats_private.published_anchor(p_run.user_id) is distinct from v_anchor);
+        p_run.id, p_run.lease_token, p_run.user_id, v_from_date, v_exercise_ids, v_window_ids, v_anchor);
     perform stats_private.project_account(p_run.id, p_run.lease_token, p_run.user_id, v_from_date, v_anchor);
     return stats_private.complete_outputs(p_run);
 end;

@@ -29,8 +29,10 @@ begin
     end if;
     select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
     v_anchor := coalesce(v_state.published_anchor, stats_private.utc_today());
-    perform stats_private.project(v_run_id, v_run_id, p_user_id, null, null, v_anchor, true);
-    perform stats_private.project_account(v_run_id, v_run_id, p_user_id, null, v_anchor);
+    perform stats_private.project(
+        v_run_id, v_run_id, p_user_id, '-infinity',
+        array(select c.exercise_id from stats_private.candidate_exercises(p_user_id, '{}') c), '{}', v_anchor);
+    perform stats_private.project_account(v_run_id, v_run_id, p_user_id, '-infinity', v_anchor);
     v_counts := stats_private.count_outputs(v_run_id, v_run_id);
     v_differences := stats_private.list_outputs(v_run_id, v_run_id, 100);
     perform stats_private.delete_outputs(v_run_id);

@@ -1,12 +1,16 @@
--- stats_private.project(run, token, user, from_date, exercise_ids, anchor, whole_window, with_days)
+-- stats_private.project(run, token, user, from_date, exercise_ids, window_ids, anchor, with_days)
 -- Promises: the differences between the published rows of single exercises and the canonical ones, as i, u and d
---   rows of this lease: daily rollups, records, rep maxes, PR summaries. Scope: the exercises in p_exercise_ids
---   (null: all) from p_from_date on (null: all; 'infinity': nothing), plus the three snapshot days around p_anchor
---   for those exercises, or with p_whole_window for every exercise.
+--   rows of this lease: daily rollups, records, rep maxes, PR summaries. Scope: the exercises in p_exercise_ids from
+--   p_from_date on ('-infinity': all days), plus the three snapshot days around p_anchor for those exercises and for
+--   the ones in p_window_ids. No id stands twice.
 --   Canonical rows are read once, in one statement, so in one snapshot: with p_with_days the sessions by day too,
 --   for project_account. What lies before the scope is carried in from the published rows. ONE statement on
 --   purpose: a stage that reads back what an earlier stage wrote has no statistics for it, and the planner's guess
 --   of one row cost two hundred times the whole.
+--   Planned once a connection, for planning costs as much as a small scope: so no condition may depend on whether
+--   an argument is null, and no join may be good for a few rows alone.
+--   Within the statement an exercise is its place among the ids, and a value a whole number (hundredths of a kilogram
+--   and of a metre): both are cheaper to group, sort and compare.
 --   Records compare with the best of all earlier days; within a day the session that first reached the day's best
 --   is the last one that beat everything before it. Rep maxes come from the loads that were heavier than all earlier
 --   ones of at least their reps (rep_max_steps), which are carried in as records are.
@@ -14,23 +18,21 @@
 -- Writes: private outputs, stats_input_days
 -- Next: pipeline/project_account.sql
 create or replace function stats_private.project(
-    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date, p_exercise_ids text [], p_anchor date,
-    p_whole_window boolean, p_with_days boolean default true
+    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date, p_exercise_ids text [],
+    p_window_ids text [], p_anchor date, p_with_days boolean default true
 )
 returns void
 language plpgsql
 -- Enough to hash what one account has; the default sorts it instead.
 set work_mem = '64MB'
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_formula text;
     v_max_reps integer;
 begin
     select p.e1rm_formula, p.e1rm_max_reps into v_formula, v_max_reps from public.stats_projection_policy p;
-    -- A generic plan of a whole history is several times slower; for a few days planning is most of the work.
-    perform set_config(
-        'plan_cache_mode', case when p_from_date is null then 'force_custom_plan' else 'auto' end, true);
 
     with input_days as (
         insert into stats_private.stats_input_days (run_id, lease_token, day, sessions, titles, duration_seconds)
@@ -38,6 +40,12 @@ begin
         from stats_private.sessions_by_day(p_user_id, p_from_date) d
         where p_with_days
         on conflict do nothing
+    ),
+    exercises as materialized (
+        select
+            i.exercise_id collate "C" as exercise_id, i.place::integer as exercise,
+            i.place <= cardinality(p_exercise_ids) as is_rebuilt
+        from unnest(p_exercise_ids || p_window_ids) with ordinality i (exercise_id, place)
     ),
     sessions as materialized (
         select w.day, w.turn, w.id from stats_private.ordered_sessions(p_user_id, p_from_date) w
@@ -48,7 +56,7 @@ begin
     ),
     by_day as materialized (
         select
-            b.exercise_id, b.day,
+            b.exercise, b.day,
             count(*) filter (where b.working_sets > 0)::integer as sessions,
             sum(b.sets)::integer as sets,
             sum(b.working_sets)::integer as working_sets,
@@ -62,13 +70,13 @@ begin
             sum(b.distance)::bigint as distance,
             min(b.turn) filter (where b.working_sets > 0) as first_turn
         from by_session b
-        group by b.exercise_id, b.day
+        group by b.exercise, b.day
         having sum(b.working_sets) > 0
         offset 0
     ),
     rollups as materialized (
         select
-            d.exercise_id, d.day, d.sessions, d.sets, d.working_sets, d.reps,
+            d.exercise, d.day, d.sessions, d.sets, d.working_sets, d.reps,
             d.volume * 0.01 as volume_kg,
             (d.top_load >> 21) * 0.01 as top_weight_kg,
             nullif(d.top_load & 2097151, 0)::integer as top_weight_reps,
@@ -83,23 +91,21 @@ begin
     -- ------------------------------------------------ records
     -- What is published outside the scope, for the exercises whose rows or snapshots are rebuilt.
     published_records as materialized (
-        select r.exercise_id, r.kind, r.day, r.value, r.is_baseline, r.session_id
-        from public.user_exercise_records r
-        where r.user_id = p_user_id
-            and (
-                (r.day < p_from_date and (p_exercise_ids is null or r.exercise_id = any (p_exercise_ids)))
-                or (p_whole_window and r.exercise_id <> all (p_exercise_ids)))
+        select x.exercise, x.is_rebuilt, r.kind, r.day, r.value, r.is_baseline, r.session_id
+        from exercises x
+        join public.user_exercise_records r on r.exercise_id = x.exercise_id
+        where r.user_id = p_user_id and (r.day < p_from_date or not x.is_rebuilt)
     ),
     carried_in as (
-        select r.exercise_id, r.kind, max(stats_private.merit(r.kind, r.value)) as merit
+        select r.exercise, r.kind, max(stats_private.merit(r.kind, r.value)) as merit
         from published_records r
-        where p_exercise_ids is null or r.exercise_id = any (p_exercise_ids)
-        group by r.exercise_id, r.kind
+        where r.is_rebuilt
+        group by r.exercise, r.kind
     ),
     -- Each session's bests beside the best of all before it, in hundredths as by_session has them.
     compared as materialized (
         select
-            b.exercise_id, b.day, b.turn,
+            b.exercise, b.day, b.turn,
             b.top_load >> 21 as weight, b.best_e1rm, b.best_set_volume, b.max_reps, b.longest_seconds, b.farthest,
             b.least_assistance,
             max(b.top_load) over earlier >> 21 as earlier_weight,
@@ -125,73 +131,78 @@ begin
             max(b.lifted_12) over earlier as earlier_12
         from by_session b
         window earlier as (
-            partition by b.exercise_id order by b.day, b.turn rows between unbounded preceding and 1 preceding)
+            partition by b.exercise order by b.day, b.turn rows between unbounded preceding and 1 preceding)
         offset 0
     ),
-    -- One row a session and kind that beat everything before it. merit: greater is better, whatever the kind.
+    -- One row a session and kind that beat everything before it. merit: a whole number of which the greater is the
+    -- better, whatever the kind.
     improvements as (
-        select c.exercise_id, c.day, c.turn, k.kind, k.merit, k.earlier
-        from compared c
-        cross join lateral (values
-            ('weight', c.weight * 0.01, c.earlier_weight * 0.01),
-            ('e1rm', c.best_e1rm * 0.01, c.earlier_e1rm * 0.01),
-            ('set_volume', c.best_set_volume * 0.01, c.earlier_set_volume * 0.01),
-            ('reps', c.max_reps, c.earlier_reps),
-            ('duration', c.longest_seconds, c.earlier_seconds),
-            ('distance', c.farthest * 0.01, c.earlier_farthest * 0.01),
-            ('least_assistance', c.least_assistance * -0.01, c.earlier_assistance * -0.01)
-        ) k (kind, merit, earlier)
-        -- Most sessions beat nothing: said in whole numbers first, it spares them the seven rows.
-        where (
+        select n.exercise, n.day, n.turn, n.kind, n.merit, n.earlier
+        from (
+            select
+                c.exercise, c.day, c.turn,
+                unnest(array['weight', 'e1rm', 'set_volume', 'reps', 'duration', 'distance', 'least_assistance'])
+                    as kind,
+                unnest(array[
+                    c.weight, c.best_e1rm, c.best_set_volume, c.max_reps, c.longest_seconds, c.farthest,
+                    -c.least_assistance]) as merit,
+                unnest(array[
+                    c.earlier_weight, c.earlier_e1rm, c.earlier_set_volume, c.earlier_reps, c.earlier_seconds,
+                    c.earlier_farthest, -c.earlier_assistance]) as earlier
+            from compared c
+            -- Most sessions beat nothing: said of the session first, it spares them the seven rows.
+            where
                 c.weight > coalesce(c.earlier_weight, 0) or c.best_e1rm > coalesce(c.earlier_e1rm, 0)
                 or c.best_set_volume > coalesce(c.earlier_set_volume, 0) or c.max_reps > coalesce(c.earlier_reps, 0)
                 or c.longest_seconds > coalesce(c.earlier_seconds, 0)
                 or c.farthest > coalesce(c.earlier_farthest, 0)
-                or c.least_assistance < coalesce(c.earlier_assistance, 9223372036854775807))
-            and (k.merit > k.earlier or k.earlier is null and k.merit is not null)
+                or c.least_assistance < coalesce(c.earlier_assistance, 9223372036854775807)
+        ) n
+        where n.merit > n.earlier or n.earlier is null and n.merit is not null
         union all
-        select d.exercise_id, d.day, d.first_turn, 'day_volume', d.volume_kg, d.earlier
+        select d.exercise, d.day, d.first_turn, 'day_volume', d.volume, d.earlier
         from (
             select
-                r.exercise_id, r.day, r.first_turn, r.volume_kg,
-                max(r.volume_kg) over (
-                    partition by r.exercise_id order by r.day rows between unbounded preceding and 1 preceding
+                b.exercise, b.day, b.first_turn, b.volume,
+                max(b.volume) over (
+                    partition by b.exercise order by b.day rows between unbounded preceding and 1 preceding
                 ) as earlier
-            from rollups r
-            where r.volume_kg > 0
+            from by_day b
+            where b.volume > 0
         ) d
-        where d.volume_kg > d.earlier or d.earlier is null
+        where d.volume > d.earlier or d.earlier is null
     ),
     records as materialized (
         select
-            i.exercise_id, i.kind collate "C" as kind, i.day, abs(i.best) as value,
-            case when not i.is_baseline then abs(i.earlier) end as previous_value, i.is_baseline, w.id as session_id
+            i.exercise, i.kind collate "C" as kind, i.day, stats_private.record_value(i.kind, i.best) as value,
+            case when not i.is_baseline then stats_private.record_value(i.kind, i.earlier) end as previous_value,
+            i.is_baseline, w.id as session_id
         from (
             select
-                n.exercise_id, n.kind, n.day,
+                n.exercise, n.kind, n.day,
                 max(n.merit) as best,
                 max(n.turn) as turn,
                 min(greatest(c.merit, n.earlier)) as earlier,
                 bool_or(c.merit is null and n.earlier is null) as is_baseline
             from improvements n
-            left join carried_in c on c.exercise_id = n.exercise_id and c.kind = n.kind
+            left join carried_in c on c.exercise = n.exercise and c.kind = n.kind
             where c.merit is null or n.merit > c.merit
-            group by n.exercise_id, n.kind, n.day
+            group by n.exercise, n.kind, n.day
         ) i
         join sessions w on w.day = i.day and w.turn = i.turn
     ),
 
     -- ------------------------------------------------ rep maxes
     published_steps as materialized (
-        select s.exercise_id, s.reps, s.day, s.weight_kg, s.session_id
-        from stats_private.rep_max_steps s
-        where s.user_id = p_user_id and p_from_date is distinct from 'infinity'
-            and (p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
+        select x.exercise, s.reps, s.day, s.weight_kg, s.session_id
+        from exercises x
+        join stats_private.rep_max_steps s on s.exercise_id = x.exercise_id
+        where s.user_id = p_user_id and x.is_rebuilt
     ),
     -- The heaviest load before the scope that was lifted at least n times, in hundredths of a kilogram.
     carried_loads as (
         select
-            s.exercise_id,
+            s.exercise,
             max(s.weight_kg * 100) filter (where s.reps >= 1)::bigint as carried_1,
             max(s.weight_kg * 100) filter (where s.reps >= 2)::bigint as carried_2,
             max(s.weight_kg * 100) filter (where s.reps >= 3)::bigint as carried_3,
@@ -206,39 +217,43 @@ begin
             max(s.weight_kg * 100) filter (where s.reps >= 12)::bigint as carried_12
         from published_steps s
         where s.day < p_from_date
-        group by s.exercise_id
+        group by s.exercise
     ),
     -- A session's load of n reps that is heavier than all earlier ones of at least n; `above` is its load of more
     -- reps: where they are equal it is the same load, and stands there.
     steps as materialized (
-        select t.exercise_id, t.reps, t.day, t.load * 0.01 as weight_kg, w.id as session_id
+        select t.exercise, t.reps, t.day, t.load * 0.01 as weight_kg, w.id as session_id
         from (
-            select c.exercise_id, l.reps, c.day, max(l.load) as load, max(c.turn) as turn
-            from compared c
-            left join carried_loads k on k.exercise_id = c.exercise_id
-            cross join lateral (values
-                (1, c.lifted_1, greatest(c.earlier_1, k.carried_1), c.lifted_2),
-                (2, c.lifted_2, greatest(c.earlier_2, k.carried_2), c.lifted_3),
-                (3, c.lifted_3, greatest(c.earlier_3, k.carried_3), c.lifted_4),
-                (4, c.lifted_4, greatest(c.earlier_4, k.carried_4), c.lifted_5),
-                (5, c.lifted_5, greatest(c.earlier_5, k.carried_5), c.lifted_6),
-                (6, c.lifted_6, greatest(c.earlier_6, k.carried_6), c.lifted_7),
-                (7, c.lifted_7, greatest(c.earlier_7, k.carried_7), c.lifted_8),
-                (8, c.lifted_8, greatest(c.earlier_8, k.carried_8), c.lifted_9),
-                (9, c.lifted_9, greatest(c.earlier_9, k.carried_9), c.lifted_10),
-                (10, c.lifted_10, greatest(c.earlier_10, k.carried_10), c.lifted_11),
-                (11, c.lifted_11, greatest(c.earlier_11, k.carried_11), c.lifted_12),
-                (12, c.lifted_12, greatest(c.earlier_12, k.carried_12), null)
-            ) l (reps, load, earlier, above)
-            where (
-                    c.lifted_1 > coalesce(c.earlier_1, 0) or c.lifted_2 > coalesce(c.earlier_2, 0) or
-                    c.lifted_3 > coalesce(c.earlier_3, 0) or c.lifted_4 > coalesce(c.earlier_4, 0) or
-                    c.lifted_5 > coalesce(c.earlier_5, 0) or c.lifted_6 > coalesce(c.earlier_6, 0) or
-                    c.lifted_7 > coalesce(c.earlier_7, 0) or c.lifted_8 > coalesce(c.earlier_8, 0) or
-                    c.lifted_9 > coalesce(c.earlier_9, 0) or c.lifted_10 > coalesce(c.earlier_10, 0) or
-                    c.lifted_11 > coalesce(c.earlier_11, 0) or c.lifted_12 > coalesce(c.earlier_12, 0))
-                and l.load > coalesce(l.earlier, 0) and l.load > coalesce(l.above, 0)
-            group by c.exercise_id, l.reps, c.day
+            select l.exercise, l.reps, l.day, max(l.load) as load, max(l.turn) as turn
+            from (
+                select
+                    c.exercise, c.day, c.turn,
+                    unnest(array[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]) as reps,
+                    unnest(array[
+                        c.lifted_1, c.lifted_2, c.lifted_3, c.lifted_4, c.lifted_5, c.lifted_6, c.lifted_7,
+                        c.lifted_8, c.lifted_9, c.lifted_10, c.lifted_11, c.lifted_12]) as load,
+                    unnest(array[
+                        c.lifted_2, c.lifted_3, c.lifted_4, c.lifted_5, c.lifted_6, c.lifted_7, c.lifted_8,
+                        c.lifted_9, c.lifted_10, c.lifted_11, c.lifted_12, null]) as above,
+                    unnest(array[
+                        greatest(c.earlier_1, k.carried_1), greatest(c.earlier_2, k.carried_2),
+                        greatest(c.earlier_3, k.carried_3), greatest(c.earlier_4, k.carried_4),
+                        greatest(c.earlier_5, k.carried_5), greatest(c.earlier_6, k.carried_6),
+                        greatest(c.earlier_7, k.carried_7), greatest(c.earlier_8, k.carried_8),
+                        greatest(c.earlier_9, k.carried_9), greatest(c.earlier_10, k.carried_10),
+                        greatest(c.earlier_11, k.carried_11), greatest(c.earlier_12, k.carried_12)]) as earlier
+                from compared c
+                left join carried_loads k on k.exercise = c.exercise
+                where
+                    c.lifted_1 > coalesce(c.earlier_1, 0) or c.lifted_2 > coalesce(c.earlier_2, 0)
+                    or c.lifted_3 > coalesce(c.earlier_3, 0) or c.lifted_4 > coalesce(c.earlier_4, 0)
+                    or c.lifted_5 > coalesce(c.earlier_5, 0) or c.lifted_6 > coalesce(c.earlier_6, 0)
+                    or c.lifted_7 > coalesce(c.earlier_7, 0) or c.lifted_8 > coalesce(c.earlier_8, 0)
+                    or c.lifted_9 > coalesce(c.earlier_9, 0) or c.lifted_10 > coalesce(c.earlier_10, 0)
+                    or c.lifted_11 > coalesce(c.earlier_11, 0) or c.lifted_12 > coalesce(c.earlier_12, 0)
+            ) l
+            where l.load > coalesce(l.earlier, 0) and l.load > coalesce(l.above, 0)
+            group by l.exercise, l.reps, l.day
         ) t
         join sessions w on w.day = t.day and w.turn = t.turn
     ),
@@ -246,33 +261,31 @@ begin
     -- reps and the fewer ones down to the next holder.
     holders as (
         select
-            h.*, coalesce(lead(h.reps) over (partition by h.exercise_id order by h.reps desc), 0) as next_reps
+            h.*, coalesce(lead(h.reps) over (partition by h.exercise order by h.reps desc), 0) as next_reps
         from (
             select
                 a.*,
                 max(a.weight_kg) over (
-                    partition by a.exercise_id order by a.reps desc
+                    partition by a.exercise order by a.reps desc
                     rows between unbounded preceding and 1 preceding
                 ) as outweighed_by
             from (
-                select distinct on (x.exercise_id, x.reps) x.*
+                select distinct on (x.exercise, x.reps) x.*
                 from (
-                    select t.exercise_id, t.reps, t.day, t.weight_kg, t.session_id from steps t
+                    select t.exercise, t.reps, t.day, t.weight_kg, t.session_id from steps t
                     union all
-                    select p.exercise_id, p.reps, p.day, p.weight_kg, p.session_id
+                    select p.exercise, p.reps, p.day, p.weight_kg, p.session_id
                     from published_steps p
                     where p.day < p_from_date
                 ) x
-                order by x.exercise_id, x.reps, x.day desc
+                order by x.exercise, x.reps, x.day desc
             ) a
         ) h
         where h.outweighed_by is null or h.weight_kg >= h.outweighed_by
     ),
     rep_maxes as materialized (
-        select h.exercise_id, n.reps, h.day, h.weight_kg, h.session_id
+        select h.exercise, generate_series(h.next_reps + 1, h.reps) as reps, h.day, h.weight_kg, h.session_id
         from holders h
-        join (values (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12)) n (reps)
-            on n.reps <= h.reps and n.reps > h.next_reps
     ),
 
     -- ------------------------------------------------ the three snapshot days
@@ -281,85 +294,83 @@ begin
         from unnest(array[p_anchor - 1, p_anchor, p_anchor + 1]) w (as_of_date)
     ),
     all_days as materialized (
-        select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg from rollups d
+        select d.exercise, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg from rollups d
         union all
-        select d.exercise_id, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg
-        from public.user_exercise_daily_rollups d
-        where d.user_id = p_user_id
-            and (
-                (d.day < p_from_date and (p_exercise_ids is null or d.exercise_id = any (p_exercise_ids)))
-                or (p_whole_window and d.exercise_id <> all (p_exercise_ids)))
+        select x.exercise, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg
+        from exercises x
+        join public.user_exercise_daily_rollups d on d.exercise_id = x.exercise_id
+        where d.user_id = p_user_id and (d.day < p_from_date or not x.is_rebuilt)
     ),
     all_records as materialized (
-        select r.exercise_id, r.kind, r.day, r.value, r.is_baseline, r.session_id from records r
+        select r.exercise, r.kind, r.day, r.value, r.is_baseline, r.session_id from records r
         union all
-        select r.exercise_id, r.kind, r.day, r.value, r.is_baseline, r.session_id from published_records r
+        select r.exercise, r.kind, r.day, r.value, r.is_baseline, r.session_id from published_records r
     ),
     last_performed as (
-        select w.as_of_date, d.exercise_id, max(d.day) as last_performed_on
+        select w.as_of_date, d.exercise, max(d.day) as last_performed_on
         from (
             -- Days before the window are one row an exercise, whatever their number.
-            select o.exercise_id, max(o.day) as day
-            from all_days o where o.day < p_anchor - 1 group by o.exercise_id
+            select o.exercise, max(o.day) as day
+            from all_days o where o.day < p_anchor - 1 group by o.exercise
             union all
-            select o.exercise_id, o.day from all_days o where o.day between p_anchor - 1 and p_anchor + 1
+            select o.exercise, o.day from all_days o where o.day between p_anchor - 1 and p_anchor + 1
         ) d
         join window_days w on d.day <= w.as_of_date
-        group by w.as_of_date, d.exercise_id
+        group by w.as_of_date, d.exercise
     ),
     last_30_days as (
         select
-            w.as_of_date, d.exercise_id, max(d.top_weight_kg) as weight_kg, max(d.best_e1rm_kg) as e1rm_kg,
+            w.as_of_date, d.exercise, max(d.top_weight_kg) as weight_kg, max(d.best_e1rm_kg) as e1rm_kg,
             sum(d.sessions)::integer as sessions
         from window_days w
         join all_days d on d.day between w.as_of_date - 29 and w.as_of_date
         where d.day >= p_anchor - 30
-        group by w.as_of_date, d.exercise_id
+        group by w.as_of_date, d.exercise
     ),
     a_year_before as (
-        select w.as_of_date, d.exercise_id, max(d.top_weight_kg) as weight_kg, max(d.best_e1rm_kg) as e1rm_kg
+        select w.as_of_date, d.exercise, max(d.top_weight_kg) as weight_kg, max(d.best_e1rm_kg) as e1rm_kg
         from window_days w
         join all_days d on d.day between w.last_year - 29 and w.last_year
         where d.day between p_anchor - 398 and p_anchor - 363
-        group by w.as_of_date, d.exercise_id
+        group by w.as_of_date, d.exercise
     ),
     recent_records as (
-        select w.as_of_date, r.exercise_id, count(*)::integer as records
+        select w.as_of_date, r.exercise, count(*)::integer as records
         from window_days w
         join all_records r on r.day between w.as_of_date - 29 and w.as_of_date
         where r.day >= p_anchor - 30 and not r.is_baseline
-        group by w.as_of_date, r.exercise_id
+        group by w.as_of_date, r.exercise
     ),
     -- The latest record is the best: a record is strictly better than all before it.
     bests as (
-        select distinct on (w.as_of_date, r.exercise_id, r.kind)
-            w.as_of_date, r.exercise_id, r.kind, r.value, r.day, r.session_id
+        select distinct on (w.as_of_date, r.exercise, r.kind)
+            w.as_of_date, r.exercise, r.kind, r.value, r.day, r.session_id
         from (
             (
-                select distinct on (o.exercise_id, o.kind) o.*
+                select distinct on (o.exercise, o.kind) o.*
                 from all_records o
                 where o.kind in ('weight', 'e1rm') and o.day < p_anchor - 1
-                order by o.exercise_id, o.kind, o.day desc
+                order by o.exercise, o.kind, o.day desc
             )
             union all
             select o.* from all_records o
             where o.kind in ('weight', 'e1rm') and o.day between p_anchor - 1 and p_anchor + 1
         ) r
         join window_days w on r.day <= w.as_of_date
-        order by w.as_of_date, r.exercise_id, r.kind, r.day desc
+        order by w.as_of_date, r.exercise, r.kind, r.day desc
     ),
     manual as (
-        select distinct on (w.as_of_date, m.exercise_id)
-            w.as_of_date, m.exercise_id, m.one_rm_kg, m.achieved_on
-        from public.user_manual_pr_records m
+        select distinct on (w.as_of_date, x.exercise)
+            w.as_of_date, x.exercise, m.one_rm_kg, m.achieved_on
+        from exercises x
+        join public.user_manual_pr_records m on m.exercise_id = x.exercise_id
         join window_days w on m.achieved_on <= w.as_of_date
         where m.user_id = p_user_id
-            and (p_whole_window or p_exercise_ids is null or m.exercise_id = any (p_exercise_ids))
-        order by w.as_of_date, m.exercise_id, m.achieved_on desc, m.one_rm_kg desc
+        order by w.as_of_date, x.exercise, m.achieved_on desc, m.one_rm_kg desc
     ),
     summaries as materialized (
         select
-            as_of_date, exercise_id,
+            as_of_date, exercise,
             bw.value::numeric(8, 2) as best_weight_kg, bw.day as best_weight_on,
             bw.session_id as best_weight_session_id,
             be.value::numeric(10, 2) as best_e1rm_kg, be.day as best_e1rm_on,
@@ -378,12 +389,12 @@ begin
         -- Full joins, though the first two have every key: they are hashed, and a guess of one row can't make them
         -- loops over each other.
         from last_performed l
-        full join manual m using (as_of_date, exercise_id)
-        full join (select b.* from bests b where b.kind = 'weight') bw using (as_of_date, exercise_id)
-        full join (select b.* from bests b where b.kind = 'e1rm') be using (as_of_date, exercise_id)
-        full join last_30_days t using (as_of_date, exercise_id)
-        full join a_year_before y using (as_of_date, exercise_id)
-        full join recent_records r using (as_of_date, exercise_id)
+        full join manual m using (as_of_date, exercise)
+        full join (select b.* from bests b where b.kind = 'weight') bw using (as_of_date, exercise)
+        full join (select b.* from bests b where b.kind = 'e1rm') be using (as_of_date, exercise)
+        full join last_30_days t using (as_of_date, exercise)
+        full join a_year_before y using (as_of_date, exercise)
+        full join recent_records r using (as_of_date, exercise)
     ),
 
     -- ------------------------------------------------ the differences
@@ -395,15 +406,17 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
-            coalesce(n.exercise_id, t.exercise_id), coalesce(n.day, t.day),
+            x.exercise_id, coalesce(n.day, t.day),
             n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
             n.best_e1rm_kg, n.best_set_volume_kg, n.max_reps, n.duration_seconds, n.distance_m, n.first_session_id
         from rollups n
         full join (
-            select * from public.user_exercise_daily_rollups d
-            where d.user_id = p_user_id and (p_from_date is null or d.day >= p_from_date)
-                and (p_exercise_ids is null or d.exercise_id = any (p_exercise_ids))
-        ) t on t.exercise_id = n.exercise_id and t.day = n.day
+            select i.exercise, d.*
+            from exercises i
+            join public.user_exercise_daily_rollups d on d.exercise_id = i.exercise_id
+            where d.user_id = p_user_id and d.day >= p_from_date and i.is_rebuilt
+        ) t on t.exercise = n.exercise and t.day = n.day
+        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.day is null or n.day is null
             or (t.sessions, t.sets, t.working_sets, t.reps, t.volume_kg, t.top_weight_kg, t.top_weight_reps,
                 t.best_e1rm_kg, t.best_set_volume_kg, t.max_reps, t.duration_seconds, t.distance_m,
@@ -419,14 +432,16 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
-            coalesce(n.exercise_id, t.exercise_id), coalesce(n.kind, t.kind), coalesce(n.day, t.day),
+            x.exercise_id, coalesce(n.kind, t.kind), coalesce(n.day, t.day),
             n.value, n.previous_value, n.is_baseline, n.session_id
         from records n
         full join (
-            select * from public.user_exercise_records r
-            where r.user_id = p_user_id and (p_from_date is null or r.day >= p_from_date)
-                and (p_exercise_ids is null or r.exercise_id = any (p_exercise_ids))
-        ) t on t.exercise_id = n.exercise_id and t.kind = n.kind and t.day = n.day
+            select i.exercise, r.*
+            from exercises i
+            join public.user_exercise_records r on r.exercise_id = i.exercise_id
+            where r.user_id = p_user_id and r.day >= p_from_date and i.is_rebuilt
+        ) t on t.exercise = n.exercise and t.kind = n.kind and t.day = n.day
+        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.day is null or n.day is null
             or (t.value, t.previous_value, t.is_baseline, t.session_id)
             is distinct from (n.value, n.previous_value, n.is_baseline, n.session_id)
@@ -437,12 +452,13 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
-            coalesce(n.exercise_id, t.exercise_id), coalesce(n.reps, t.reps), coalesce(n.day, t.day),
+            x.exercise_id, coalesce(n.reps, t.reps), coalesce(n.day, t.day),
             n.weight_kg, n.session_id
         from steps n
         full join (
-            select * from published_steps p where p_from_date is null or p.day >= p_from_date
-        ) t on t.exercise_id = n.exercise_id and t.reps = n.reps and t.day = n.day
+            select * from published_steps p where p.day >= p_from_date
+        ) t on t.exercise = n.exercise and t.reps = n.reps and t.day = n.day
+        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.day is null or n.day is null
             or (t.weight_kg, t.session_id) is distinct from (n.weight_kg, n.session_id)
     ),
@@ -452,13 +468,15 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.reps is null then 'i' when n.reps is null then 'd' else 'u' end)::"char",
-            coalesce(n.exercise_id, t.exercise_id), coalesce(n.reps, t.reps), n.weight_kg, n.day, n.session_id
+            x.exercise_id, coalesce(n.reps, t.reps), n.weight_kg, n.day, n.session_id
         from rep_maxes n
         full join (
-            select * from public.user_exercise_rep_maxes m
-            where m.user_id = p_user_id and p_from_date is distinct from 'infinity'
-                and (p_exercise_ids is null or m.exercise_id = any (p_exercise_ids))
-        ) t on t.exercise_id = n.exercise_id and t.reps = n.reps
+            select i.exercise, m.*
+            from exercises i
+            join public.user_exercise_rep_maxes m on m.exercise_id = i.exercise_id
+            where m.user_id = p_user_id and i.is_rebuilt
+        ) t on t.exercise = n.exercise and t.reps = n.reps
+        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.reps is null or n.reps is null
             or (t.weight_kg, t.achieved_on, t.session_id) is distinct from (n.weight_kg, n.day, n.session_id)
     )
@@ -469,18 +487,22 @@ begin
         records_30d)
     select
         p_run_id, p_lease_token,
-        (case when t.exercise_id is null then 'i' when n.exercise_id is null then 'd' else 'u' end)::"char",
-        coalesce(n.as_of_date, t.as_of_date), coalesce(n.exercise_id, t.exercise_id),
+        (case when t.exercise is null then 'i' when n.exercise is null then 'd' else 'u' end)::"char",
+        coalesce(n.as_of_date, t.as_of_date), x.exercise_id,
         n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
         n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
         n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d, n.records_30d
     from summaries n
     full join (
-        select * from public.user_pr_exercise_summary_snapshots s
-        where s.user_id = p_user_id
-            and (p_whole_window or p_exercise_ids is null or s.exercise_id = any (p_exercise_ids))
-    ) t on t.as_of_date = n.as_of_date and t.exercise_id = n.exercise_id
-    where t.exercise_id is null or n.exercise_id is null
+        select i.exercise, s.*
+        from exercises i
+        join (
+            -- The day stands before the exercise in their index: read once, not once an exercise.
+            select * from public.user_pr_exercise_summary_snapshots a where a.user_id = p_user_id offset 0
+        ) s on s.exercise_id = i.exercise_id
+    ) t on t.as_of_date = n.as_of_date and t.exercise = n.exercise
+    join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
+    where t.exercise is null or n.exercise is null
         or (t.best_weight_kg, t.best_weight_on, t.best_weight_session_id, t.best_e1rm_kg, t.best_e1rm_on,
             t.best_e1rm_session_id, t.one_rm_kg, t.one_rm_source, t.one_rm_on, t.weight_30d_kg, t.e1rm_30d_kg,
             t.weight_30d_last_year_kg, t.e1rm_30d_last_year_kg, t.last_performed_on, t.sessions_30d,
@@ -493,8 +515,21 @@ begin
 end;
 $$;
 
--- A record's value as a number of which the greater is the better: least assistance counts downwards.
+-- A record's value as a whole number of which the greater is the better: repetitions and seconds as they are, else
+-- hundredths; least assistance counts downwards.
 create or replace function stats_private.merit(p_kind text, p_value numeric)
+returns bigint
+language sql immutable
+as $$
+    select case
+        when p_kind in ('reps', 'duration') then p_value
+        when p_kind = 'least_assistance' then -100 * p_value
+        else 100 * p_value
+    end::bigint
+$$;
+
+-- The value that a record's merit stands for.
+create or replace function stats_private.record_value(p_kind text, p_merit bigint)
 returns numeric
 language sql immutable
-as $$ select case when p_kind = 'least_assistance' then -p_value else p_value end $$;
+as $$ select case when p_kind in ('reps', 'duration') then abs(p_merit) else abs(p_merit) * 0.01 end $$;

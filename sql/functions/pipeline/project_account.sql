@@ -2,8 +2,9 @@
 -- Promises: the differences of what looks across exercises, training periods and calendar days, as i, u and d rows of
 --   this lease. Called once, after the last project() of the lease: it reads no set, part or exercise, only
 --   stats_input_days and the published rollups and records with the lease's own outputs over them.
---   Calendar days from p_from_date on are rebuilt, and every period that has such a day, whole: its earlier days come
---   from the published periods of one day. Distinct exercises go up day, month, quarter, year, and day, week.
+--   Calendar days from p_from_date on ('-infinity': all; 'infinity': none) are rebuilt, and every period that has such
+--   a day, whole: its earlier days come from the published periods of one day. A period's distinct exercises are the
+--   sum over its days of those that no earlier day of the period has.
 --   The outputs are fresh and have no statistics, so nested loops are off: a guess of one row would make each pair
 --   of tables a product.
 -- Locks: none
@@ -15,26 +16,24 @@ returns void
 language plpgsql
 set enable_nestloop = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_week_start integer := (select p.week_start from public.stats_projection_policy p);
-    v_day date := coalesce(p_from_date, '-infinity');
     -- The first period of each grain that has a day of the scope, and the first day of all of them.
     v_week date := case
-        when p_from_date is null then '-infinity' else stats_private.week_of(p_from_date, v_week_start)
+        when isfinite(p_from_date) then stats_private.week_of(p_from_date, v_week_start) else p_from_date
     end;
-    v_month date := date_trunc('month', v_day::timestamp)::date;
-    v_quarter date := date_trunc('quarter', v_day::timestamp)::date;
-    v_year date := date_trunc('year', v_day::timestamp)::date;
+    v_month date := date_trunc('month', p_from_date::timestamp)::date;
+    v_quarter date := date_trunc('quarter', p_from_date::timestamp)::date;
+    v_year date := date_trunc('year', p_from_date::timestamp)::date;
     v_first date := least(v_week, v_year);
 begin
     if p_from_date = 'infinity' then
         return;
     end if;
-    perform set_config(
-        'plan_cache_mode', case when p_from_date is null then 'force_custom_plan' else 'auto' end, true);
 
-    with rollups as materialized (
+    with rollups as (
         select r.exercise_id, r.day, r.working_sets, r.reps, r.volume_kg, r.distance_m
         from public.user_exercise_daily_rollups r
         left join stats_private.stats_output_daily_rollups o
@@ -46,32 +45,46 @@ begin
         from stats_private.stats_output_daily_rollups o
         where o.run_id = p_run_id and o.lease_token = p_lease_token and o.op <> 'd'
     ),
-    records as (
-        select r.day, r.is_baseline
-        from public.user_exercise_records r
-        left join stats_private.stats_output_records o
-            on o.run_id = p_run_id and o.lease_token = p_lease_token
-            and o.exercise_id = r.exercise_id and o.kind = r.kind and o.day = r.day
-        where r.user_id = p_user_id and r.day >= v_day and o.op is null
-        union all
-        select o.day, o.is_baseline
-        from stats_private.stats_output_records o
-        where o.run_id = p_run_id and o.lease_token = p_lease_token and o.op <> 'd'
-    ),
-    work_of_day as (
+    work_of_day as materialized (
         select
             r.day,
             count(*)::integer as exercises,
+            (count(*) - count(*) filter (where r.previous >= r.week))::integer as first_in_week,
+            (count(*) - count(*) filter (where r.previous >= r.month))::integer as first_in_month,
+            (count(*) - count(*) filter (where r.previous >= r.quarter))::integer as first_in_quarter,
+            (count(*) - count(*) filter (where r.previous >= r.year))::integer as first_in_year,
             sum(r.working_sets)::integer as working_sets,
             sum(r.reps)::bigint as reps,
             sum(r.volume_kg) as volume_kg,
             sum(r.distance_m) as distance_m
-        from rollups r
-        where r.day >= v_day
+        from (
+            select
+                u.*,
+                lag(u.day) over (partition by u.exercise_id order by u.day) as previous,
+                stats_private.week_of(u.day, v_week_start) as week,
+                date_trunc('month', u.day::timestamp)::date as month,
+                date_trunc('quarter', u.day::timestamp)::date as quarter,
+                date_trunc('year', u.day::timestamp)::date as year
+            from rollups u
+            offset 0
+        ) r
         group by r.day
     ),
     records_of_day as (
-        select r.day, count(*)::integer as record_count from records r where not r.is_baseline group by r.day
+        select r.day, count(*)::integer as record_count
+        from (
+            select p.day
+            from public.user_exercise_records p
+            left join stats_private.stats_output_records o
+                on o.run_id = p_run_id and o.lease_token = p_lease_token
+                and o.exercise_id = p.exercise_id and o.kind = p.kind and o.day = p.day
+            where p.user_id = p_user_id and p.day >= p_from_date and not p.is_baseline and o.op is null
+            union all
+            select o.day
+            from stats_private.stats_output_records o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token and o.op <> 'd' and not o.is_baseline
+        ) r
+        group by r.day
     ),
     days as materialized (
         select
@@ -99,66 +112,46 @@ begin
             p.period_start, p.sessions, p.duration_seconds, p.working_sets, p.reps, p.volume_kg, p.distance_m,
             p.record_count
         from public.user_training_period_stats p
-        where p.user_id = p_user_id and p.grain = 'day' and p.period_start >= v_first and p.period_start < v_day
+        where p.user_id = p_user_id and p.grain = 'day' and p.period_start >= v_first and p.period_start < p_from_date
     ),
-    sums as (
+    longer_periods as (
         select
             b.grain, b.period_start,
-            sum(d.sessions)::integer as sessions,
+            sum(b.sessions)::integer as sessions,
             count(*)::integer as active_days,
-            sum(d.duration_seconds)::bigint as duration_seconds,
-            sum(d.working_sets)::integer as working_sets,
-            sum(d.reps)::bigint as reps,
-            sum(d.volume_kg) as volume_kg,
-            sum(d.distance_m) as distance_m,
-            sum(d.record_count)::integer as record_count
-        from all_days d
-        cross join lateral (values
-            ('day', d.day, v_day),
-            ('week', stats_private.week_of(d.day, v_week_start), v_week),
-            ('month', date_trunc('month', d.day::timestamp)::date, v_month),
-            ('quarter', date_trunc('quarter', d.day::timestamp)::date, v_quarter),
-            ('year', date_trunc('year', d.day::timestamp)::date, v_year)
-        ) b (grain, period_start, first_start)
+            sum(b.duration_seconds)::bigint as duration_seconds,
+            coalesce(sum(b.exercises), 0)::integer as exercises,
+            sum(b.working_sets)::integer as working_sets,
+            sum(b.reps)::bigint as reps,
+            sum(b.volume_kg) as volume_kg,
+            sum(b.distance_m) as distance_m,
+            sum(b.record_count)::integer as record_count
+        from (
+            select
+                d.*,
+                unnest(array['week', 'month', 'quarter', 'year']) as grain,
+                unnest(array[
+                    stats_private.week_of(d.day, v_week_start), date_trunc('month', d.day::timestamp)::date,
+                    date_trunc('quarter', d.day::timestamp)::date, date_trunc('year', d.day::timestamp)::date
+                ]) as period_start,
+                unnest(array[v_week, v_month, v_quarter, v_year]) as first_start,
+                unnest(array[w.first_in_week, w.first_in_month, w.first_in_quarter, w.first_in_year]) as exercises
+            from all_days d
+            left join work_of_day w on w.day = d.day
+        ) b
         where b.period_start >= b.first_start
         group by b.grain, b.period_start
     ),
-    by_week as (
-        select stats_private.week_of(r.day, v_week_start) as period_start, r.exercise_id
-        from rollups r
-        group by 1, 2
-    ),
-    by_month as (
-        select date_trunc('month', r.day::timestamp)::date as period_start, r.exercise_id from rollups r group by 1, 2
-    ),
-    by_quarter as (
-        select date_trunc('quarter', m.period_start::timestamp)::date as period_start, m.exercise_id
-        from by_month m
-        group by 1, 2
-    ),
-    by_year as (
-        select date_trunc('year', q.period_start::timestamp)::date as period_start, q.exercise_id
-        from by_quarter q
-        group by 1, 2
-    ),
-    exercise_counts as (
-        select 'day' as grain, d.day as period_start, d.exercises from days d
-        union all
-        select 'week', b.period_start, count(*)::integer from by_week b group by b.period_start
-        union all
-        select 'month', b.period_start, count(*)::integer from by_month b group by b.period_start
-        union all
-        select 'quarter', b.period_start, count(*)::integer from by_quarter b group by b.period_start
-        union all
-        select 'year', b.period_start, count(*)::integer from by_year b group by b.period_start
-    ),
     periods as materialized (
         select
-            s.grain collate "C" as grain, s.period_start, s.sessions, s.active_days, s.duration_seconds,
-            coalesce(c.exercises, 0) as exercises,
-            s.working_sets, s.reps, s.volume_kg, s.distance_m, s.record_count
-        from sums s
-        left join exercise_counts c on c.grain = s.grain and c.period_start = s.period_start
+            'day' collate "C" as grain, d.day as period_start, d.sessions, 1 as active_days, d.duration_seconds,
+            d.exercises, d.working_sets, d.reps, d.volume_kg, d.distance_m, d.record_count
+        from days d
+        union all
+        select
+            p.grain collate "C", p.period_start, p.sessions, p.active_days, p.duration_seconds, p.exercises,
+            p.working_sets, p.reps, p.volume_kg, p.distance_m, p.record_count
+        from longer_periods p
     ),
 
     -- ------------------------------------------------ the differences
@@ -177,7 +170,7 @@ begin
             select * from public.user_training_period_stats p
             where p.user_id = p_user_id
                 and (
-                    p.grain = 'day' and p.period_start >= v_day
+                    p.grain = 'day' and p.period_start >= p_from_date
                     or p.grain = 'week' and p.period_start >= v_week
                     or p.grain = 'month' and p.period_start >= v_month
                     or p.grain = 'quarter' and p.period_start >= v_quarter
@@ -200,7 +193,7 @@ begin
         n.sessions, n.titles, n.exercises, n.working_sets, n.volume_kg, n.duration_seconds, n.record_count
     from days n
     full join (
-        select * from public.user_calendar_day_summaries c where c.user_id = p_user_id and c.day >= v_day
+        select * from public.user_calendar_day_summaries c where c.user_id = p_user_id and c.day >= p_from_date
     ) t on t.day = n.day
     where t.day is null or n.day is null
         or (t.sessions, t.titles, t.exercises, t.working_sets, t.volume_kg, t.duration_seconds, t.record_count)
