@@ -69,8 +69,62 @@ _ENQUEUE = text("""
 """)
 
 
+# Accounts as they are after a publication: canonical rows of four sessions, rollups, records and a snapshot.
+_NEIGHBOURS = text("""
+    with users as (
+        select gen_random_uuid() as user_id from generate_series(1, :accounts)
+    ),
+    states as (
+        insert into public.user_stats_refresh_state (
+            user_id, requested_version, applied_version, source_revision, published_anchor)
+        select u.user_id, 1, 1, 1, current_date from users u
+    ),
+    sessions as (
+        insert into public.workout_sessions (user_id, session_date)
+        select u.user_id, current_date - 3 * n from users u, generate_series(1, 4) n
+        returning id, user_id, session_date
+    ),
+    parts as (
+        insert into public.session_exercise_part (session_id, user_id, exercise_id, position)
+        select s.id, s.user_id, 'bench:' || p, p from sessions s, generate_series(1, 3) p
+        returning id
+    ),
+    sets as (
+        insert into public.session_sets (part_id, set_no, weight_kg, reps)
+        select p.id, n, 60 + n, 5 from parts p, generate_series(1, 3) n
+    ),
+    rollups as (
+        insert into public.user_exercise_daily_rollups (
+            user_id, exercise_id, day, sessions, sets, working_sets, reps, volume_kg, top_weight_kg, duration_seconds,
+            distance_m, first_session_id)
+        select s.user_id, 'bench:' || p, s.session_date, 1, 3, 3, 15, 930, 63, 0, 0, s.id
+        from sessions s, generate_series(1, 3) p
+    ),
+    records as (
+        insert into public.user_exercise_records (user_id, exercise_id, kind, day, value, is_baseline, session_id)
+        select s.user_id, 'bench:' || p, 'weight', s.session_date, 63, true, s.id
+        from sessions s, generate_series(1, 3) p
+        where s.session_date = current_date - 12
+    )
+    insert into public.user_pr_exercise_summary_snapshots (
+        user_id, as_of_date, exercise_id, last_performed_on, sessions_30d, records_30d)
+    select u.user_id, current_date + d, 'bench:' || p, current_date - 3, 4, 0
+    from users u, generate_series(1, 3) p, generate_series(-1, 1) d
+""")
+_SHARED_EXERCISES = text("""
+    insert into public.exercises (id, name, tracking)
+    select 'bench:' || n, 'Exercise ' || n, 'weight_reps' from generate_series(1, 3) n
+""")
+
+
 def make_account(connection: Connection, user_id: UUID, size: Size) -> None:
     """Insert the account's canonical rows as the superuser and ask for its first generation."""
     parameters = {"user_id": str(user_id), "sessions": size.sessions, "exercises": size.exercises}
     for statement in (_EXERCISES, _SESSIONS, _PARTS, _SETS, _ENQUEUE):
         connection.execute(statement, parameters)
+
+
+def make_neighbours(connection: Connection, accounts: int) -> None:
+    """Insert other accounts, small and published, as the superuser."""
+    connection.execute(_SHARED_EXERCISES)
+    connection.execute(_NEIGHBOURS, {"accounts": accounts})

@@ -1,12 +1,18 @@
 -- The PR board of one day straight from the canonical sets: what get_pr_overview would do if nothing were published.
 -- The answer's `exercises` are equal to those of get_pr_overview.
 with sessions as materialized (
-    select w.id, w.day, w.turn from stats_private.ordered_sessions(:user_id, null) w where w.day <= :as_of
+    select w.id, w.day, w.turn from stats_private.ordered_sessions(:user_id, '-infinity') w where w.day <= :as_of
+),
+exercises as materialized (
+    select array_agg(p.exercise_id) as ids
+    from (select distinct exercise_id from public.session_exercise_part where user_id = :user_id) p
 ),
 by_session as materialized (
-    select b.*
-    from public.stats_projection_policy y
-    cross join lateral stats_private.sets_by_session(:user_id, null, null, y.e1rm_formula, y.e1rm_max_reps) b
+    select b.*, x.ids[b.exercise] as exercise_id
+    from exercises x
+    cross join public.stats_projection_policy y
+    cross join lateral stats_private.sets_by_session(
+        :user_id, '-infinity', x.ids, y.e1rm_formula, y.e1rm_max_reps) b
     where b.day <= :as_of and b.working_sets > 0
 ),
 days as materialized (

@@ -1,6 +1,9 @@
 """Computing an account, all in one run and in turns: a full rebuild and one edited session against one pass over its
 sets and against the per-exercise temp-table loop, and the PR board against computing it on read.
 
+Measured among other accounts, as an account lives. A rebuild is measured in a database of its own too: there a pass is
+a bare scan of whole tables, the hardest thing to be compared with.
+
 `python -m bench compute [SESSIONS EXERCISES]`; without a size the incident account and the large one.
 """
 
@@ -11,13 +14,14 @@ import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from bench.accounts import INCIDENT, LARGE, Size, make_account
+from bench.accounts import INCIDENT, LARGE, Size, make_account, make_neighbours
 from bench.pipeline import Pipeline, pipeline, timed
 from bench.report import Measured, print_report
 from tasks.transaction import account, service, transaction
@@ -26,6 +30,9 @@ ROUNDS = 7
 LOOPS = 2
 READS = 100
 READS_ON_READ = 5
+NEIGHBOURS = 500
+
+Times = dict[str, list[float]]
 
 # The loop would run out of lock-table entries with the default of 64; here it is to be timed, not to fail.
 ROOM_FOR_THE_LOOP = {"max_locks_per_transaction": "1024"}
@@ -45,33 +52,76 @@ _BOARD_ON_READ = text((Path(__file__).parent / "board_on_read.sql").read_text())
 
 def run(arguments: Sequence[str]) -> list[Measured]:
     """Measure the account of the size that `arguments` give, or the incident account and the large one."""
+    sessions, exercises = map(int, arguments) if arguments else (INCIDENT.sessions, INCIDENT.exercises)
+    size = Size(f"{sessions} x {exercises}", sessions, exercises) if arguments else INCIDENT
     with pipeline(ROOM_FOR_THE_LOOP) as bench:
         with bench.admin.begin() as connection:
             connection.exec_driver_sql(_LOOP.read_text(), execution_options={"no_parameters": True})
+        user_id, first = _publish(bench, size)
+        alone = _rebuilds(replace(size, name=f"{size.name} alone"), _times_of_rebuilds(bench, user_id))
+        with bench.admin.begin() as connection:
+            make_neighbours(connection, NEIGHBOURS)
+        bench.vacuum()
+        incident = [*alone, first, *_account(bench, user_id, size, with_loop=True)]
         if arguments:
-            sessions, exercises = map(int, arguments)
-            return _account(bench, Size(f"{sessions} x {exercises}", sessions, exercises), with_loop=True)
-        incident = _account(bench, INCIDENT, with_loop=True)
-        large = _account(bench, LARGE, with_loop=False)
+            return incident
+        user_id, first = _publish(bench, LARGE)
+        large = [first, *_account(bench, user_id, LARGE, with_loop=False)]
     return [*incident, *large, _growth(incident, large)]
 
 
-def _account(bench: Pipeline, size: Size, *, with_loop: bool) -> list[Measured]:
+def _publish(bench: Pipeline, size: Size) -> tuple[UUID, Measured]:
+    """Make an account and its first generation."""
     user_id = uuid.uuid4()
     with bench.admin.begin() as connection:
         make_account(connection, user_id, size)
     bench.vacuum()
-    times: dict[str, list[float]] = defaultdict(list)
-    first = bench.run()
+    first = Measured(f"{size.name}: first generation, compute + publish", bench.run(), "ms")
     # Its rows are new: without statistics of them a rebuild is planned as if there were none.
     bench.vacuum()
+    return user_id, first
+
+
+def _times_of_rebuilds(bench: Pipeline, user_id: UUID) -> Times:
+    times: Times = defaultdict(list)
+    for _ in range(ROUNDS):
+        _time_rebuilds(bench, user_id, times)
+    return times
+
+
+def _time_rebuilds(bench: Pipeline, user_id: UUID, times: Times) -> None:
+    with transaction(bench.engine, service()) as connection:
+        times["pass"].append(timed(lambda: connection.execute(_ONE_PASS, {"user_id": user_id}).all()))
+    bench.ask_for_rebuild(user_id)
+    times["batches"].append(bench.run())
+    bench.ask_for_rebuild(user_id, at_once=True)
+    times["at once"].append(bench.run())
+
+
+def _rebuilds(size: Size, times: Times) -> list[Measured]:
+    medians = {what: statistics.median(taken) for what, taken in times.items()}
+    return [
+        Measured(f"{size.name}: one pass over its sets", medians["pass"], "ms"),
+        *(
+            measured
+            for how, name in (("batches", "in batches"), ("at once", "at once"))
+            for measured in (
+                Measured(f"{size.name}: full rebuild {name}, compute + publish", medians[how], "ms"),
+                Measured(
+                    f"{size.name}: full rebuild {name}, in passes",
+                    medians[how] / medians["pass"],
+                    "x",
+                    bar=15,
+                ),
+            )
+        ),
+    ]
+
+
+def _account(bench: Pipeline, user_id: UUID, size: Size, *, with_loop: bool) -> list[Measured]:
+    times: Times = defaultdict(list)
     for turn in range(ROUNDS):
-        with transaction(bench.engine, service()) as connection:
-            times["pass"].append(timed(lambda c=connection: c.execute(_ONE_PASS, {"user_id": user_id}).all()))
-        bench.ask_for_rebuild(user_id)
-        times["batches"].append(bench.run())
-        bench.ask_for_rebuild(user_id, at_once=True)
-        times["at once"].append(bench.run())
+        _time_rebuilds(bench, user_id, times)
         if with_loop and turn < LOOPS:
             times["loop"].append(timed(lambda: bench.administer(_RUN_LOOP, user_id=user_id)))
         bench.edit_newest_session(user_id, reps=1 + turn)
@@ -95,12 +145,7 @@ def _account(bench: Pipeline, size: Size, *, with_loop: bool) -> list[Measured]:
     # The bar is the incident account's.
     read_bar = {"bar": 5.0} if size is INCIDENT else {}
     return [
-        measured("one pass over its sets", medians["pass"], "ms"),
-        measured("first generation, compute + publish", first, "ms"),
-        measured("full rebuild in batches, compute + publish", medians["batches"], "ms"),
-        measured("full rebuild at once, compute + publish", medians["at once"], "ms"),
-        measured("full rebuild in batches, in passes", medians["batches"] / medians["pass"], "x", bar=15),
-        measured("full rebuild at once, in passes", medians["at once"] / medians["pass"], "x", bar=15),
+        *_rebuilds(size, times),
         measured("full rebuild in batches, per set", 1000 * medians["batches"] / size.sets, "us"),
         *loop,
         measured("one edited session, compute + publish", medians["edit"], "ms"),

@@ -1,7 +1,8 @@
 """Where the time of a full rebuild goes: `python -m bench rebuild_profile [SESSIONS EXERCISES]`.
 
 project() is one statement, so its parts are measured by cutting it: a part costs what the statement takes up to it
-more than up to what it reads from. Nothing is instrumented, so the parts are as fast as they are in the product.
+more than up to what it reads from. Nothing is instrumented, so the parts are as fast as they are in the product. The
+account is alone in its database.
 """
 
 from __future__ import annotations
@@ -34,15 +35,18 @@ _ONE_PASS = """
 _SOURCE = text("select p.prosrc from pg_catalog.pg_proc p where p.oid = 'stats_private.project'::regproc")
 _RUN = text("select r.* from public.user_stats_projection_runs r where r.id = :run_id")
 _POLICY = text("select p.e1rm_formula, p.e1rm_max_reps from public.stats_projection_policy p")
+_CANDIDATES = text("select array_agg(exercise_id) from stats_private.candidate_exercises(:user_id, '{}')")
 _HOLD = text(
     "select stats_private.hold_lease(r) from public.user_stats_projection_runs r where r.id = :run_id"
 )
 _PROJECT = text("""
-    select stats_private.project(r.id, r.lease_token, r.user_id, null, null, r.anchor, false)
+    select stats_private.project(
+        r.id, r.lease_token, r.user_id, '-infinity',
+        array(select c.exercise_id from stats_private.candidate_exercises(r.user_id, '{}') c), '{}', r.anchor)
     from public.user_stats_projection_runs r where r.id = :run_id
 """)
 _PROJECT_ACCOUNT = text("""
-    select stats_private.project_account(r.id, r.lease_token, r.user_id, null, r.anchor)
+    select stats_private.project_account(r.id, r.lease_token, r.user_id, '-infinity', r.anchor)
     from public.user_stats_projection_runs r where r.id = :run_id
 """)
 _COMPLETE = text("""
@@ -84,20 +88,20 @@ def _profile(bench: Pipeline, user_id: UUID) -> list[Measured]:
         "one pass over the sets": to["pass"],
         "rebuild at once, compute + publish": to["whole"],
         "  project()": to["project"],
-        "    planning": to["planning"],
         "    sets to sessions": to["by_session"],
         "    sessions to days": days,
         "    bests before each session": to["compared"] - to["by_session"],
         "    records": to["records"] - to["compared"] - days,
         "    rep maxes": rep_maxes,
         "    snapshot summaries": to["summaries"] - to["records"],
-        "    differences and the rest": to["project"] - to["planning"] - to["summaries"] - rep_maxes,
+        "    differences and the rest": to["project"] - to["summaries"] - rep_maxes,
         "  project_account()": to["project_account"],
         "  fingerprint and manifest": to["complete_outputs"],
         "  publication": to["publish"],
         "rebuild in batches, compute + publish": to["batched"],
         "  batches over at once": to["batched"] - to["whole"],
         "a stage without work, commit included": to["empty"],
+        "planning of project(), once a connection": to["planning"],
     }
     return [Measured(f"{what} ({took / to['pass']:.1f} passes)", took, "ms") for what, took in parts.items()]
 
@@ -120,23 +124,24 @@ def _rebuild(bench: Pipeline, user_id: UUID, *, at_once: bool) -> float:
 
 
 class _Statement:
-    """project()'s statement with the run's values in the place of its variables."""
+    """project()'s statement, prepared with the run's values for a whole history and planned once, as there."""
 
     def __init__(self, connection: Connection, run_id: object) -> None:
         self._connection = connection
         row = connection.execute(_RUN, {"run_id": run_id}).one()
         formula, max_reps = connection.execute(_POLICY).one()
+        exercise_ids = connection.execute(_CANDIDATES, {"user_id": row.user_id}).scalar_one()
         self._values = {
-            "p_run_id": f"'{row.id}'::uuid",
-            "p_lease_token": f"'{row.lease_token}'::uuid",
-            "p_user_id": f"'{row.user_id}'::uuid",
-            "p_from_date": "null::date",
-            "p_exercise_ids": "null::text[]",
-            "p_anchor": f"'{row.anchor}'::date",
-            "p_whole_window": "false",
-            "p_with_days": "true",
-            "v_formula": f"'{formula}'",
-            "v_max_reps": str(max_reps),
+            "p_run_id": ("uuid", row.id),
+            "p_lease_token": ("uuid", row.lease_token),
+            "p_user_id": ("uuid", row.user_id),
+            "p_from_date": ("date", "-infinity"),
+            "p_exercise_ids": ("text[]", exercise_ids),
+            "p_window_ids": ("text[]", []),
+            "p_anchor": ("date", row.anchor),
+            "p_with_days": ("boolean", True),
+            "v_formula": ("text", formula),
+            "v_max_reps": ("integer", max_reps),
         }
         source = connection.execute(_SOURCE).scalar_one()
         self._text = (
@@ -145,36 +150,50 @@ class _Statement:
         connection.rollback()
 
     def time(self, statement: str) -> float:
-        """Return the statement's time with its planning; what it wrote is rolled back."""
-        self._connection.exec_driver_sql("set local work_mem = '64MB'")
-        taken = timed(lambda: self._connection.exec_driver_sql(self._filled(statement)).all())
-        self._connection.rollback()
+        """Return the statement's time without its planning; what it wrote is rolled back."""
+        values = self._prepare(statement)
+        self._execute("explain ", values)
+        taken = timed(lambda: self._execute("", values))
+        self._forget()
         return taken
 
     def planning(self) -> float:
-        """Return the milliseconds that planning the whole takes."""
-        lines = (
-            self._connection.exec_driver_sql("explain (summary) " + self._filled(self._text)).scalars().all()
-        )
-        self._connection.rollback()
-        [line] = [line for line in lines if line.startswith("Planning Time")]
+        """Return the milliseconds that planning the whole takes, once a connection."""
+        lines = self._execute("explain (summary) ", self._prepare(self._text))
+        self._forget()
+        [line] = [line for (line,) in lines if line.startswith("Planning Time")]
         return float(line.split()[2])
 
     def time_up_to(self, part: str) -> float:
-        """Return the time of the statement's parts up to `part`, without their planning."""
+        """Return the time of the statement's parts up to `part`."""
         heads = [(m.group(1), m.start()) for m in _CTE.finditer(self._text)]
         [end] = [after for (name, _), (_, after) in itertools.pairwise(heads) if name == part]
         # Without the insert: input_days is measured with the rest.
-        begin = next(start for name, start in heads if name == "sessions")
+        begin = next(start for name, start in heads if name == "exercises")
         parts = re.sub(r"\s*--[^\n]*", "", self._text[begin:end]).rstrip().rstrip(",")
-        statement = f"with {parts} select count(*) from {part}"
-        planned = self.time("explain " + statement)
-        return self.time(statement) - planned
+        return self.time(f"with {parts} select count(*) from {part}")
 
-    def _filled(self, statement: str) -> str:
-        return re.sub(r"\b[pv]_\w+", lambda m: self._values.get(m.group(), m.group()), statement).replace(
-            "%", "%%"
+    def _prepare(self, statement: str) -> list[object]:
+        used = [name for name in self._values if re.search(rf"\b{name}\b", statement)]
+        numbered = re.sub(
+            r"\b[pv]_\w+",
+            lambda m: f"${used.index(m.group()) + 1}" if m.group() in used else m.group(),
+            statement,
         )
+        types = ", ".join(self._values[name][0] for name in used)
+        for setting in ("work_mem = '64MB'", "jit = off", "plan_cache_mode = force_generic_plan"):
+            self._connection.exec_driver_sql(f"set local {setting}")
+        self._connection.exec_driver_sql(f"prepare part({types}) as {numbered.replace('%', '%%')}")
+        return [self._values[name][1] for name in used]
+
+    def _execute(self, prefix: str, values: list[object]) -> list[tuple[str, ...]]:
+        places = ", ".join(["%s"] * len(values))
+        result = self._connection.exec_driver_sql(f"{prefix}execute part({places})", tuple(values))
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+    def _forget(self) -> None:
+        self._connection.rollback()
+        self._connection.exec_driver_sql("deallocate part")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,20 @@
 -- Locks: none
 -- Writes: nothing
 
+create or replace function stats_private.frame_of(
+    p_state public.user_stats_refresh_state, p_as_of date, p_generated_at timestamptz
+)
+returns table (
+    contract integer, user_id uuid, as_of date, generation bigint, requested_version bigint, stale boolean,
+    generated_at timestamptz
+)
+language sql immutable
+as $$
+    select
+        4, p_state.user_id, p_as_of, p_state.applied_version, p_state.requested_version,
+        p_state.applied_version < p_state.requested_version, p_generated_at
+$$;
+
 -- The frame of an answer from what is published for good, whatever day it is.
 create or replace function stats_private.answer(p_user_id uuid, p_as_of date)
 returns jsonb
@@ -19,15 +33,21 @@ begin
     if coalesce(v_state.applied_version, 0) = 0 then
         perform stats_private.refuse_answer(p_as_of, 'building');
     end if;
-    return stats_private.frame_of(
-        v_state, p_as_of,
-        (select max(h.generated_at) from public.user_pr_overview_snapshot_headers h where h.user_id = p_user_id));
+    return (
+        select to_jsonb(f)
+        from stats_private.frame_of(
+            v_state, p_as_of,
+            (select max(h.generated_at) from public.user_pr_overview_snapshot_headers h where h.user_id = p_user_id)
+        ) f);
 end;
 $$;
 
--- The frame of an answer about one day of the snapshot window.
-create or replace function stats_private.answer_for_day(p_user_id uuid, p_as_of date)
-returns jsonb
+-- The frame of an answer about one day of the snapshot window, as a row.
+create or replace function stats_private.frame_for_day(p_user_id uuid, p_as_of date)
+returns table (
+    contract integer, user_id uuid, as_of date, generation bigint, requested_version bigint, stale boolean,
+    generated_at timestamptz
+)
 language plpgsql stable
 as $$
 declare
@@ -48,21 +68,15 @@ begin
             else 'not_in_window'
         end);
     end if;
-    return stats_private.frame_of(v_state, p_as_of, v_header.generated_at);
+    return query select f.* from stats_private.frame_of(v_state, p_as_of, v_header.generated_at) f;
 end;
 $$;
 
-create or replace function stats_private.frame_of(
-    p_state public.user_stats_refresh_state, p_as_of date, p_generated_at timestamptz
-)
+-- The same as jsonb.
+create or replace function stats_private.answer_for_day(p_user_id uuid, p_as_of date)
 returns jsonb
-language sql immutable
-as $$
-    select jsonb_build_object(
-        'contract', 4, 'user_id', p_state.user_id, 'as_of', p_as_of, 'generation', p_state.applied_version,
-        'requested_version', p_state.requested_version,
-        'stale', p_state.applied_version < p_state.requested_version, 'generated_at', p_generated_at)
-$$;
+language sql stable
+as $$ select to_jsonb(f) from stats_private.frame_for_day(p_user_id, p_as_of) f $$;
 
 create or replace function stats_private.refuse_answer(p_as_of date, p_detail text)
 returns void
