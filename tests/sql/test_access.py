@@ -45,6 +45,7 @@ SERVICE = {
     "purge_stats_history_v1(integer)",
     "record_stats_cron_run_v1(text,text,text,text,jsonb,text,timestamp with time zone)",
     "refresh_user_exercise_stats_from(uuid,date,text[])",
+    "refresh_user_pr_overview_snapshot_window(uuid)",
     "run_stats_catalog_walk_v1(integer)",
     "run_user_exercise_stats_backfill_scan_cron(integer)",
     "run_user_pr_overview_rollover_v1(integer)",

@@ -72,6 +72,7 @@ revoke all on function public.get_calendar_month(date, uuid) from public;
 revoke all on function public.update_stats_projection_policy_v1(text, integer, integer) from public;
 revoke all on function public.validate_user_exercise_stats_integrity(uuid) from public;
 revoke all on function public.refresh_user_exercise_stats_from(uuid, date, text []) from public;
+revoke all on function public.refresh_user_pr_overview_snapshot_window(uuid) from public;
 grant execute on function public.get_volume_overview(date, text, uuid) to authenticated, service_role;
 grant execute on function public.get_home_overview(date, uuid) to authenticated, service_role;
 grant execute on function public.get_pr_detail(text, date, uuid) to authenticated, service_role;
@@ -80,6 +81,7 @@ grant execute on function public.update_stats_projection_policy_v1(text, integer
 to authenticated, service_role;
 grant execute on function public.validate_user_exercise_stats_integrity(uuid) to authenticated, service_role;
 grant execute on function public.refresh_user_exercise_stats_from(uuid, date, text []) to service_role;
+grant execute on function public.refresh_user_pr_overview_snapshot_window(uuid) to service_role;
 
 revoke all on function public.refresh_stats_now_v1(uuid) from public;
 grant execute on function public.refresh_stats_now_v1(uuid) to authenticated, service_role;

@@ -31,6 +31,37 @@ begin
 end;
 $$;
 
+-- public.refresh_user_pr_overview_snapshot_window(user_id)
+--   -> {response: published | deferred | the stage's own answer, statsRequestedVersion, user_id, reason, ...}
+-- Promises: the three snapshot days around the UTC date at once, from published rows: requests a window-only refresh
+--   and makes one attempt at everything of the account that waits, as refresh_at_once says. The rollover requests the
+--   same by itself. Service only (42501).
+-- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), read models,
+--   canonical rows (key share, by the foreign keys), rollover rows (the account's)
+-- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs, private outputs,
+--   read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state
+create or replace function public.refresh_user_pr_overview_snapshot_window(p_user_id uuid)
+returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_is_ours boolean;
+    v_generation bigint;
+begin
+    if not stats_private.is_service() then
+        raise exception using errcode = '42501', message = 'only service runs the engine; enqueue a refresh instead';
+    end if;
+    v_is_ours := stats_private.try_worker_lock(p_user_id);
+    v_generation := public.enqueue_user_exercise_stats_refresh_job(
+        p_user_id, null, '{}', 'pr_snapshot_rollover', p_reason => 'refresh_user_pr_overview_snapshot_window',
+        p_window_only => true);
+    return stats_private.refresh_at_once(p_user_id, v_is_ours, 'refresh_user_pr_overview_snapshot_window')
+        || jsonb_build_object('user_id', p_user_id, 'statsRequestedVersion', v_generation);
+end;
+$$;
+
 -- stats_private.refresh_at_once(user_id, is_ours, lock_owner)
 --   -> {response: published | deferred | failed | another answer of compute or publish, reason, ...}
 -- Promises: one attempt, in this transaction, at everything of the account that waits. Where somebody is at work on
