@@ -8,6 +8,8 @@
 --   `top_load` packs the heaviest weight and the most reps at it into one number that compares as the pair does:
 --   the weight from bit 21 up, reps (at most 1,000,000) below. `lifted_n` is the heaviest weight lifted at least n
 --   times.
+--   Stored rows are looked up by an index from inside a fence (lateral, offset 0): neither a plan made when the tables
+--   were small nor a planner that takes the account for a small one reads more than the scope.
 -- Locks: none
 -- Writes: nothing
 create or replace function stats_private.sets_by_session(
@@ -35,37 +37,45 @@ as $$
     sessions as (
         select w.id, w.day, w.turn from stats_private.ordered_sessions(p_user_id, p_from_date) w
     ),
-    -- A scope of some days reads the parts of its sessions and the sets of its own parts, whatever the planner thinks
-    -- of the account's size: hence the fences (offset 0).
+    -- A whole history by its exercises, else by its sessions: only one of the two runs.
+    parts_of_exercises as (
+        select p.id, p.session_id, x.exercise, x.is_lifted, x.is_held, x.is_assisted
+        from exercises x
+        cross join lateral (
+            select i.id, i.session_id
+            from public.session_exercise_part i
+            where i.user_id = p_user_id and i.exercise_id = x.exercise_id
+            offset 0
+        ) p
+        where p_from_date = '-infinity'
+        offset 0
+    ),
     parts_of_sessions as (
-        select p.id, x.exercise, w.day, w.turn, x.is_lifted, x.is_held, x.is_assisted
+        select p.id, p.exercise_id, w.day, w.turn
         from sessions w
         cross join lateral (
             select i.id, i.exercise_id from public.session_exercise_part i where i.session_id = w.id offset 0
         ) p
-        join exercises x on x.exercise_id = p.exercise_id
         where p_from_date > '-infinity'
         offset 0
     ),
-    -- Only one of the two halves runs. The first reads the whole history of its exercises, as it likes.
-    completed as (
-        select
-            x.exercise, w.day, w.turn, x.is_lifted, x.is_held, x.is_assisted,
-            s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds
-        from exercises x
-        join public.session_exercise_part i on i.user_id = p_user_id and i.exercise_id = x.exercise_id
-        join sessions w on w.id = i.session_id
-        join public.session_sets s on s.part_id = i.id
-        where p_from_date = '-infinity' and s.is_completed
+    parts as (
+        select p.id, p.exercise, w.day, w.turn, p.is_lifted, p.is_held, p.is_assisted
+        from parts_of_exercises p
+        join sessions w on w.id = p.session_id
         union all
+        select p.id, x.exercise, p.day, p.turn, x.is_lifted, x.is_held, x.is_assisted
+        from parts_of_sessions p
+        join exercises x on x.exercise_id = p.exercise_id
+    ),
+    completed as (
         select
             p.exercise, p.day, p.turn, p.is_lifted, p.is_held, p.is_assisted,
             s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds
-        from parts_of_sessions p
+        from parts p
         cross join lateral (
             select * from public.session_sets c where c.part_id = p.id and c.is_completed offset 0
         ) s
-        where p_from_date > '-infinity'
     ),
     -- In whole numbers. A fence, here and below: computed once a set, not again for each of its uses.
     measured as (

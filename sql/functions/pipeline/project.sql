@@ -7,8 +7,9 @@
 --   for project_account. What lies before the scope is carried in from the published rows. ONE statement on
 --   purpose: a stage that reads back what an earlier stage wrote has no statistics for it, and the planner's guess
 --   of one row cost two hundred times the whole.
---   Planned once a connection, for planning costs as much as a small scope: so no condition may depend on whether
---   an argument is null, and no join may be good for a few rows alone.
+--   Planned once a connection, for planning costs as much as a small scope. So the plan must be right whatever the
+--   tables held then: no condition depends on whether an argument is null, stored rows are looked up by an index
+--   from inside a fence (lateral, offset 0), and everything else is joined by hash.
 --   Within the statement an exercise is its place among the ids, and a value a whole number (hundredths of a kilogram
 --   and of a metre): both are cheaper to group, sort and compare.
 --   Records compare with the best of all earlier days; within a day the session that first reached the day's best
@@ -27,10 +28,14 @@ language plpgsql
 set work_mem = '64MB'
 set jit = off
 set plan_cache_mode = force_generic_plan
+set enable_nestloop = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
     v_formula text;
     v_max_reps integer;
+    v_ids text [] := p_exercise_ids || p_window_ids;
 begin
     select p.e1rm_formula, p.e1rm_max_reps into v_formula, v_max_reps from public.stats_projection_policy p;
 
@@ -45,7 +50,7 @@ begin
         select
             i.exercise_id collate "C" as exercise_id, i.place::integer as exercise,
             i.place <= cardinality(p_exercise_ids) as is_rebuilt
-        from unnest(p_exercise_ids || p_window_ids) with ordinality i (exercise_id, place)
+        from unnest(v_ids) with ordinality i (exercise_id, place)
     ),
     sessions as materialized (
         select w.day, w.turn, w.id from stats_private.ordered_sessions(p_user_id, p_from_date) w
@@ -93,8 +98,13 @@ begin
     published_records as materialized (
         select x.exercise, x.is_rebuilt, r.kind, r.day, r.value, r.is_baseline, r.session_id
         from exercises x
-        join public.user_exercise_records r on r.exercise_id = x.exercise_id
-        where r.user_id = p_user_id and (r.day < p_from_date or not x.is_rebuilt)
+        cross join lateral (
+            select * from public.user_exercise_records e
+            where e.user_id = p_user_id and e.exercise_id = x.exercise_id
+            offset 0
+        ) r
+        where (p_from_date > '-infinity' or cardinality(p_window_ids) > 0)
+            and (r.day < p_from_date or not x.is_rebuilt)
     ),
     carried_in as (
         select r.exercise, r.kind, max(stats_private.merit(r.kind, r.value)) as merit
@@ -196,8 +206,12 @@ begin
     published_steps as materialized (
         select x.exercise, s.reps, s.day, s.weight_kg, s.session_id
         from exercises x
-        join stats_private.rep_max_steps s on s.exercise_id = x.exercise_id
-        where s.user_id = p_user_id and x.is_rebuilt
+        cross join lateral (
+            select * from stats_private.rep_max_steps e
+            where e.user_id = p_user_id and e.exercise_id = x.exercise_id
+            offset 0
+        ) s
+        where x.is_rebuilt
     ),
     -- The heaviest load before the scope that was lifted at least n times, in hundredths of a kilogram.
     carried_loads as (
@@ -298,8 +312,13 @@ begin
         union all
         select x.exercise, d.day, d.sessions, d.top_weight_kg, d.best_e1rm_kg
         from exercises x
-        join public.user_exercise_daily_rollups d on d.exercise_id = x.exercise_id
-        where d.user_id = p_user_id and (d.day < p_from_date or not x.is_rebuilt)
+        cross join lateral (
+            select * from public.user_exercise_daily_rollups e
+            where e.user_id = p_user_id and e.exercise_id = x.exercise_id
+            offset 0
+        ) d
+        where (p_from_date > '-infinity' or cardinality(p_window_ids) > 0)
+            and (d.day < p_from_date or not x.is_rebuilt)
     ),
     all_records as materialized (
         select r.exercise, r.kind, r.day, r.value, r.is_baseline, r.session_id from records r
@@ -363,9 +382,12 @@ begin
         select distinct on (w.as_of_date, x.exercise)
             w.as_of_date, x.exercise, m.one_rm_kg, m.achieved_on
         from exercises x
-        join public.user_manual_pr_records m on m.exercise_id = x.exercise_id
+        cross join lateral (
+            select * from public.user_manual_pr_records e
+            where e.user_id = p_user_id and e.exercise_id = x.exercise_id
+            offset 0
+        ) m
         join window_days w on m.achieved_on <= w.as_of_date
-        where m.user_id = p_user_id
         order by w.as_of_date, x.exercise, m.achieved_on desc, m.one_rm_kg desc
     ),
     summaries as materialized (
@@ -406,17 +428,20 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
-            x.exercise_id, coalesce(n.day, t.day),
+            v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.day, t.day),
             n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
             n.best_e1rm_kg, n.best_set_volume_kg, n.max_reps, n.duration_seconds, n.distance_m, n.first_session_id
         from rollups n
         full join (
             select i.exercise, d.*
             from exercises i
-            join public.user_exercise_daily_rollups d on d.exercise_id = i.exercise_id
-            where d.user_id = p_user_id and d.day >= p_from_date and i.is_rebuilt
+            cross join lateral (
+                select * from public.user_exercise_daily_rollups e
+                where e.user_id = p_user_id and e.exercise_id = i.exercise_id
+                offset 0
+            ) d
+            where d.day >= p_from_date and i.is_rebuilt
         ) t on t.exercise = n.exercise and t.day = n.day
-        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.day is null or n.day is null
             or (t.sessions, t.sets, t.working_sets, t.reps, t.volume_kg, t.top_weight_kg, t.top_weight_reps,
                 t.best_e1rm_kg, t.best_set_volume_kg, t.max_reps, t.duration_seconds, t.distance_m,
@@ -432,16 +457,19 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
-            x.exercise_id, coalesce(n.kind, t.kind), coalesce(n.day, t.day),
+            v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.kind, t.kind), coalesce(n.day, t.day),
             n.value, n.previous_value, n.is_baseline, n.session_id
         from records n
         full join (
             select i.exercise, r.*
             from exercises i
-            join public.user_exercise_records r on r.exercise_id = i.exercise_id
-            where r.user_id = p_user_id and r.day >= p_from_date and i.is_rebuilt
+            cross join lateral (
+                select * from public.user_exercise_records e
+                where e.user_id = p_user_id and e.exercise_id = i.exercise_id
+                offset 0
+            ) r
+            where r.day >= p_from_date and i.is_rebuilt
         ) t on t.exercise = n.exercise and t.kind = n.kind and t.day = n.day
-        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.day is null or n.day is null
             or (t.value, t.previous_value, t.is_baseline, t.session_id)
             is distinct from (n.value, n.previous_value, n.is_baseline, n.session_id)
@@ -452,13 +480,12 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
-            x.exercise_id, coalesce(n.reps, t.reps), coalesce(n.day, t.day),
+            v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.reps, t.reps), coalesce(n.day, t.day),
             n.weight_kg, n.session_id
         from steps n
         full join (
             select * from published_steps p where p.day >= p_from_date
         ) t on t.exercise = n.exercise and t.reps = n.reps and t.day = n.day
-        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.day is null or n.day is null
             or (t.weight_kg, t.session_id) is distinct from (n.weight_kg, n.session_id)
     ),
@@ -468,15 +495,18 @@ begin
         select
             p_run_id, p_lease_token,
             (case when t.reps is null then 'i' when n.reps is null then 'd' else 'u' end)::"char",
-            x.exercise_id, coalesce(n.reps, t.reps), n.weight_kg, n.day, n.session_id
+            v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.reps, t.reps), n.weight_kg, n.day, n.session_id
         from rep_maxes n
         full join (
             select i.exercise, m.*
             from exercises i
-            join public.user_exercise_rep_maxes m on m.exercise_id = i.exercise_id
-            where m.user_id = p_user_id and i.is_rebuilt
+            cross join lateral (
+                select * from public.user_exercise_rep_maxes e
+                where e.user_id = p_user_id and e.exercise_id = i.exercise_id
+                offset 0
+            ) m
+            where i.is_rebuilt
         ) t on t.exercise = n.exercise and t.reps = n.reps
-        join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
         where t.reps is null or n.reps is null
             or (t.weight_kg, t.achieved_on, t.session_id) is distinct from (n.weight_kg, n.day, n.session_id)
     )
@@ -488,7 +518,7 @@ begin
     select
         p_run_id, p_lease_token,
         (case when t.exercise is null then 'i' when n.exercise is null then 'd' else 'u' end)::"char",
-        coalesce(n.as_of_date, t.as_of_date), x.exercise_id,
+        coalesce(n.as_of_date, t.as_of_date), v_ids[coalesce(n.exercise, t.exercise)],
         n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,
         n.best_e1rm_session_id, n.one_rm_kg, n.one_rm_source, n.one_rm_on, n.weight_30d_kg, n.e1rm_30d_kg,
         n.weight_30d_last_year_kg, n.e1rm_30d_last_year_kg, n.last_performed_on, n.sessions_30d, n.records_30d
@@ -501,7 +531,6 @@ begin
             select * from public.user_pr_exercise_summary_snapshots a where a.user_id = p_user_id offset 0
         ) s on s.exercise_id = i.exercise_id
     ) t on t.as_of_date = n.as_of_date and t.exercise = n.exercise
-    join exercises x on x.exercise = coalesce(n.exercise, t.exercise)
     where t.exercise is null or n.exercise is null
         or (t.best_weight_kg, t.best_weight_on, t.best_weight_session_id, t.best_e1rm_kg, t.best_e1rm_on,
             t.best_e1rm_session_id, t.one_rm_kg, t.one_rm_source, t.one_rm_on, t.weight_30d_kg, t.e1rm_30d_kg,

@@ -15,6 +15,7 @@ create or replace function stats_private.project_account(
 returns void
 language plpgsql
 set enable_nestloop = off
+set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
