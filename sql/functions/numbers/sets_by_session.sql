@@ -32,7 +32,9 @@ as $$
             x.tracking in ('weight_duration', 'weight_distance') as is_held,
             x.tracking = 'assisted_reps' as is_assisted
         from unnest(p_exercise_ids) with ordinality i (exercise_id, place)
-        join public.exercises x on x.id = i.exercise_id
+        cross join lateral (
+            select e.tracking from public.exercises e where e.id = i.exercise_id offset 0
+        ) x
     ),
     sessions as (
         select w.id, w.day, w.turn from stats_private.ordered_sessions(p_user_id, p_from_date) w
