@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench import (
     compute,
+    freshness,
     history_purge,
     import_file,
     lock_table,
@@ -31,6 +32,7 @@ Run = Callable[[Sequence[str]], list[Measured]]
 
 WITH_BARS: Mapping[str, Run] = {
     "compute": compute.run,
+    "freshness": freshness.run,
     "neighbours": neighbours.run,
     "save_session": save_session.run,
     "import_file": import_file.run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from bench import __main__ as bench
-from bench import compute, import_file, rebuild_profile
+from bench import compute, freshness, import_file, rebuild_profile
 from bench.report import Measured, print_results, write_results
 
 MISSED = Measured("a slow thing", 20, "ms", bar=15)
@@ -24,6 +24,11 @@ def test_every_part_of_a_rebuild_is_still_found():
     names = " ".join(one.name for one in rebuild_profile.run(["6", "6"]))
     for part in ("planning", "sets to sessions", "records", "rep maxes", "snapshot summaries", "publication"):
         assert f"  {part} (" in names
+
+
+def test_a_save_is_followed_to_its_publication_on_a_whole_stack():
+    times = {one.name: one.value for one in freshness.run(["2"])}
+    assert 0 < times["save to published, quiet, p50"] < times["by the beats alone, slowest"]
 
 
 def test_an_import_is_measured_in_a_process_of_its_own():
