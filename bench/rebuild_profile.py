@@ -32,7 +32,9 @@ _ONE_PASS = """
     join public.session_sets s on s.part_id = p.id
     where w.user_id = p_user_id
 """
-_SOURCE = text("select p.prosrc from pg_catalog.pg_proc p where p.oid = 'stats_private.project'::regproc")
+_SOURCE = text("""
+    select p.prosrc, p.proconfig from pg_catalog.pg_proc p where p.oid = 'stats_private.project'::regproc
+""")
 _RUN = text("select r.* from public.user_stats_projection_runs r where r.id = :run_id")
 _POLICY = text("select p.e1rm_formula, p.e1rm_max_reps from public.stats_projection_policy p")
 _CANDIDATES = text("select array_agg(exercise_id) from stats_private.candidate_exercises(:user_id, '{}')")
@@ -138,12 +140,13 @@ class _Statement:
             "p_from_date": ("date", "-infinity"),
             "p_exercise_ids": ("text[]", exercise_ids),
             "p_window_ids": ("text[]", []),
+            "v_ids": ("text[]", exercise_ids),
             "p_anchor": ("date", row.anchor),
             "p_with_days": ("boolean", True),
             "v_formula": ("text", formula),
             "v_max_reps": ("integer", max_reps),
         }
-        source = connection.execute(_SOURCE).scalar_one()
+        source, self._settings = connection.execute(_SOURCE).one()
         self._text = (
             source[source.index("    with input_days as") : source.rindex("end;")].rstrip().rstrip(";")
         )
@@ -181,8 +184,9 @@ class _Statement:
             statement,
         )
         types = ", ".join(self._values[name][0] for name in used)
-        for setting in ("work_mem = '64MB'", "jit = off", "plan_cache_mode = force_generic_plan"):
-            self._connection.exec_driver_sql(f"set local {setting}")
+        for setting in self._settings:
+            name, _, value = setting.partition("=")
+            self._connection.exec_driver_sql("select set_config(%s, %s, true)", (name, value))
         self._connection.exec_driver_sql(f"prepare part({types}) as {numbered.replace('%', '%%')}")
         return [self._values[name][1] for name in used]
 

@@ -1,9 +1,10 @@
-"""`stats-refresh import`: read a whole file, save it session by session, and account for every row."""
+"""`stats-refresh import`: read a whole file, save its sessions, and account for every row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from uuid import UUID
 
@@ -14,8 +15,9 @@ from sqlalchemy import Engine, create_engine
 
 from ops.errors import OperatorError
 from ops.importers import fitnotes, hevy, strong, wodup
-from ops.importers.history import ParsedHistory, Remark, SkippedRow
+from ops.importers.history import ParsedHistory
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
+from ops.importers.spool import SkippedRows
 from tasks.config import database_url as parse_database_url
 
 __all__ = ["ImportReport", "Progress", "import_and_account", "import_file", "import_history", "read_history"]
@@ -29,8 +31,7 @@ _READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {
 WODUP = "wodup"
 """A batch for the database to import, not a history that is read here."""
 
-_LINES_SHOWN = 5
-_REASONS_SHOWN = 20
+_RANGES_A_LINE = 15
 
 
 def import_file(
@@ -109,42 +110,44 @@ def _print(lines: Iterable[str], console: Console | None = None) -> None:
         console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def account_lines(report: ImportReport) -> list[str]:
-    """Return the account in lines: sessions, sets, each reason for a skipped row and where it applied."""
-    return [
+def account_lines(report: ImportReport) -> Iterator[str]:
+    """Yield the account line by line: every skipped row with its reason, remarks, sets and sessions."""
+    yield from _skipped_lines(report.skipped)
+    for remark in report.remarks:
+        yield f"  note: {remark.text} (line {remark.line})"
+    yield f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows"
+    yield (
         f"{report.sessions_saved} sessions saved, {report.sessions_already_there} already there"
-        + (f", {report.sessions_refused} not stored" if report.sessions_refused else ""),
-        f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows",
-        *_skipped_lines(report.skipped),
-        *_remark_lines(report.remarks),
-    ]
+        + (f", {report.sessions_refused} not stored" if report.sessions_refused else "")
+    )
 
 
-def _skipped_lines(skipped: Iterable[SkippedRow]) -> list[str]:
-    lines_by_reason: dict[str, list[int]] = {}
-    for row in skipped:
-        lines_by_reason.setdefault(row.reason, []).append(row.line)
-    most_first = sorted(lines_by_reason.items(), key=lambda item: -len(item[1]))
-    shown = [
-        f"  skipped {len(lines)}: {reason} ({_places(lines)})"
-        for reason, lines in most_first[:_REASONS_SHOWN]
-    ]
-    hidden = most_first[_REASONS_SHOWN:]
-    if hidden:
-        rows = sum(len(lines) for _, lines in hidden)
-        shown.append(f"  skipped {rows}: for {len(hidden)} more reasons")
-    return shown
+def _skipped_lines(skipped: SkippedRows) -> Iterator[str]:
+    for reason, count, lines in skipped.by_reason():
+        line = f"  skipped {count}: {reason} (line{'s' if count > 1 else ''} "
+        places = _places(lines)
+        line += next(places)
+        for more in places:
+            yield f"{line},"
+            line = f"    {more}"
+        yield f"{line})"
 
 
-def _places(lines: list[int]) -> str:
-    """Name the first lines and count the others."""
-    first = ", ".join(str(line) for line in lines[:_LINES_SHOWN])
-    more = f" and {len(lines) - _LINES_SHOWN} more" if len(lines) > _LINES_SHOWN else ""
-    return f"line{'s' if len(lines) > 1 else ''} {first}{more}"
+def _places(lines: Iterator[int]) -> Iterator[str]:
+    """Yield the lines in the order of the file, as ranges, as many at a time as fit on a line."""
+    ranges = _ranges(lines)
+    while some := list(islice(ranges, _RANGES_A_LINE)):
+        yield ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in some)
 
 
-def _remark_lines(remarks: Iterable[Remark]) -> list[str]:
-    return [f"  note: {remark.text} (line {remark.line})" for remark in remarks]
+def _ranges(lines: Iterator[int]) -> Iterator[tuple[int, int]]:
+    first = last = next(lines)
+    for line in lines:
+        if line > last + 1:
+            yield first, last
+            first = line
+        last = line
+    yield first, last
 
 
 def _progress_bar(console: Console) -> ProgressBar:

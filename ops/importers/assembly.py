@@ -2,96 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 
-from ops.importers.history import (
-    ImportedBlock,
-    ImportedSession,
-    ImportedSet,
-    ParsedHistory,
-    Remark,
-    SkippedRow,
-    Tracking,
-)
-from ops.importers.tracking import contradiction, infer_tracking
+from ops.importers.history import ImportedBlock, ImportedSession, ParsedHistory, Tracking
+from ops.importers.rows import Row, Rows
+from ops.importers.spool import Remarks, SkippedRows
+from ops.importers.tracking import contradiction
 
 _LONGEST_NAME_IN_REF = 200
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A readable row: its set, and what the columns around it say about its block and its session.
-
-    `done` is None where the row is a note beside the sets. `block` tells apart two blocks of one exercise that
-    follow each other, where the format can.
-    """
-
-    line: int
-    session_date: date
-    started_at_local: datetime | None
-    title: str
-    duration_seconds: int | None
-    exercise: str
-    notes: str
-    session_notes: str
-    done: ImportedSet | None
-    block: int = 0
+Skip = Callable[[int, str], None]
+"""Takes the line and the reason of a row that is not taken."""
 
 
-def assemble(rows: Sequence[Row], skipped: Sequence[SkippedRow], remarks: Iterable[Remark]) -> ParsedHistory:
-    """Return the history of `rows`; `skipped` are the rows that could not be read.
+def assemble(
+    rows: Rows, tracking: Mapping[str, Tracking], skipped: SkippedRows, remarks: Remarks
+) -> ParsedHistory:
+    """Return the history of `rows`; `skipped` has the rows that could not be read.
 
     A row that contradicts the tracking that all rows of its exercise show is skipped as well, and so is a note:
     its text goes to the block that it stands in.
     """
-    tracking = _tracking(rows)
-    others: list[SkippedRow] = []
-    consistent = list(_consistent(rows, tracking, others))
-    sessions = [_session(session_rows, others) for session_rows in _by_session(consistent)]
-    return ParsedHistory(
-        sessions=tuple(session for session in sessions if session.blocks),
-        skipped=tuple(sorted([*skipped, *others], key=lambda row: row.line)),
-        data_rows=len(rows) + len(skipped),
-        tracking=tracking,
-        remarks=tuple(remarks),
-    )
+    data_rows = len(rows) + len(skipped)
+    sessions = _Sessions(rows, tracking, skipped.add)
+    return ParsedHistory(sessions, skipped, data_rows, tracking, remarks)
 
 
-def _tracking(rows: Iterable[Row]) -> dict[str, Tracking]:
-    sets: dict[str, list[ImportedSet]] = {}
-    for row in rows:
-        if row.done is not None:
-            sets.setdefault(row.exercise, []).append(row.done)
-    return {exercise: infer_tracking(done) for exercise, done in sets.items()}
+class _Sessions:
+    """The sessions of a file, put together each time that they are gone through."""
+
+    def __init__(self, rows: Rows, tracking: Mapping[str, Tracking], skip: Skip) -> None:
+        """Tell `skip` of each row that is in no session."""
+        self._rows = rows
+        self._tracking = tracking
+        self._count = sum(1 for _ in self._assembled(skip))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[ImportedSession]:
+        return self._assembled(lambda line, reason: None)
+
+    def _assembled(self, skip: Skip) -> Iterator[ImportedSession]:
+        for rows in self._rows.by_session():
+            consistent = [row for row in rows if self._is_consistent(row, skip)]
+            blocks = tuple(_blocks(consistent, skip))
+            if blocks:
+                yield _session(consistent, blocks)
+
+    def _is_consistent(self, row: Row, skip: Skip) -> bool:
+        if row.done is None:
+            return True
+        reason = contradiction(row.done, row.exercise, self._tracking[row.exercise])
+        if reason is not None:
+            skip(row.line, reason)
+        return reason is None
 
 
-def _consistent(
-    rows: Iterable[Row], tracking: Mapping[str, Tracking], skipped: list[SkippedRow]
-) -> Iterator[Row]:
-    for row in rows:
-        reason = None if row.done is None else contradiction(row.done, row.exercise, tracking[row.exercise])
-        if reason is None:
-            yield row
-        else:
-            skipped.append(SkippedRow(row.line, reason))
-
-
-def _by_session(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Group by the printed time and title, in the order in which the file first names each session.
-
-    Two workouts with the same time and title cannot be told apart and become one.
-    """
-    sessions: dict[tuple[date, datetime | None, str], list[Row]] = {}
-    for row in rows:
-        sessions.setdefault((row.session_date, row.started_at_local, row.title), []).append(row)
-    yield from sessions.values()
-
-
-def _session(rows: Sequence[Row], skipped: list[SkippedRow]) -> ImportedSession:
+def _session(rows: Sequence[Row], blocks: tuple[ImportedBlock, ...]) -> ImportedSession:
     first = rows[0]
     return ImportedSession(
         source_ref=_source_ref(first),
@@ -100,21 +70,19 @@ def _session(rows: Sequence[Row], skipped: list[SkippedRow]) -> ImportedSession:
         title=first.title or None,
         duration_seconds=next((row.duration_seconds for row in rows if row.duration_seconds), None),
         notes=_distinct(row.session_notes for row in rows),
-        blocks=tuple(_blocks(rows, skipped)),
+        blocks=blocks,
     )
 
 
-def _blocks(rows: Iterable[Row], skipped: list[SkippedRow]) -> Iterator[ImportedBlock]:
+def _blocks(rows: Iterable[Row], skip: Skip) -> Iterator[ImportedBlock]:
     """Yield the blocks that hold a set; the notes in them are used up here."""
     for (exercise, _), grouped in groupby(rows, key=lambda row: (row.exercise, row.block)):
         block_rows = list(grouped)
         sets = tuple(row.done for row in block_rows if row.done is not None)
         what_becomes_of_it = "its text is kept with the sets beside it" if sets else "and no set beside it"
-        skipped += [
-            SkippedRow(row.line, f"a note, not a set: {what_becomes_of_it}")
-            for row in block_rows
-            if row.done is None
-        ]
+        for row in block_rows:
+            if row.done is None:
+                skip(row.line, f"a note, not a set: {what_becomes_of_it}")
         if sets:
             yield ImportedBlock(exercise, _distinct(row.notes for row in block_rows), sets)
 

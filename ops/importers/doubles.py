@@ -7,8 +7,8 @@ began at the same minute of an hour within fourteen hours, or on the same day wh
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from hashlib import md5
@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ops.importers.history import ImportedSet, hundredths
+from ops.importers.spool import ROWS_AT_ONCE, spool
 from ops.importers.tracking import stored_weight
 
 _FARTHEST = timedelta(hours=14)
@@ -37,31 +38,41 @@ _OTHERS = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    source: str
-    session_date: date
-    started_at: datetime | None
-
-
 class OtherSources:
     """What an account has from other sources than the one that is being imported."""
 
-    def __init__(self, connection: Connection, user: UUID, source: str) -> None:
-        self._by_digest: dict[str, list[_Stored]] = {}
-        for row in connection.execute(_OTHERS, {"user": user, "source": source}):
-            stored = _Stored(row.source, row.session_date, row.started_at)
-            self._by_digest.setdefault(row.digest, []).append(stored)
+    def __init__(self) -> None:
+        self._spool = spool("""
+            create table stored (digest text, source text, session_date text, started_at text);
+            create index stored_digest on stored (digest)
+        """)
+        weakref.finalize(self, self._spool.close)
+
+    def look_up(self, connection: Connection, user: UUID, source: str) -> None:
+        """Find what the account `user` has from other sources than `source`."""
+        stored = connection.execute(
+            _OTHERS, {"user": user, "source": source}, execution_options={"yield_per": ROWS_AT_ONCE}
+        )
+        for row in stored:
+            started_at = row.started_at and row.started_at.isoformat()
+            self._spool.execute(
+                "insert into stored values (?, ?, ?, ?)",
+                (row.digest, row.source, row.session_date.isoformat(), started_at),
+            )
 
     def same_workout(self, day: date, started_at: datetime | None, sets: Iterable[ImportedSet]) -> str | None:
         """Return why a session with these `sets` is one that is there already; None where it is none."""
-        for stored in self._by_digest.get(_digest(sets), ()):
-            if stored.started_at is None or started_at is None:
-                if stored.session_date == day:
-                    return f"the same sets of the same day are already there from {stored.source}"
-            elif (hours := _whole_hours(stored.started_at - started_at)) is not None:
+        same_sets = self._spool.execute(
+            "select source, session_date, started_at from stored where digest = ? order by rowid",
+            (_digest(sets),),
+        )
+        for source, other_day, other_start in same_sets:
+            if other_start is None or started_at is None:
+                if other_day == day.isoformat():
+                    return f"the same sets of the same day are already there from {source}"
+            elif (hours := _whole_hours(datetime.fromisoformat(other_start) - started_at)) is not None:
                 shift = f", {abs(hours)} h apart" if hours else ""
-                return f"the same workout is already there from {stored.source}{shift}"
+                return f"the same workout is already there from {source}{shift}"
         return None
 
 

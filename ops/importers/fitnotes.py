@@ -18,9 +18,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from ops.errors import OperatorError
-from ops.importers.assembly import Row
 from ops.importers.cells import BrokenRowError, Numbers, shown
-from ops.importers.csv_records import Record, read_lines, records
+from ops.importers.csv_records import Record, TextFile, records, text_file
 from ops.importers.header import Format, Header, read_header
 from ops.importers.history import (
     MAX_DISTANCE_M,
@@ -29,11 +28,12 @@ from ops.importers.history import (
     MAX_WEIGHT_KG,
     ImportedSet,
     ParsedHistory,
-    Remarks,
     performed_set,
 )
 from ops.importers.reading import read_rows
-from ops.importers.units import KG_PER_UNIT, WeightUnits, asked_unit, metres_per, weight_unit
+from ops.importers.rows import Row
+from ops.importers.spool import Remarks
+from ops.importers.units import KG_PER_UNIT, Unit, WeightUnits, asked_unit, metres_per, weight_unit
 
 _REQUIRED = ("Date", "Exercise", "Category", "Weight", "Reps")
 _OPTIONAL = ("Weight Unit", "Distance", "Distance Unit", "Time", "Comment")
@@ -55,25 +55,30 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     export, and for one without a single usable row.
     """
     asked = asked_unit(unit)
-    lines = read_lines(path, _FORMAT.expected)
-    header = read_header(path, lines[0], _FORMAT)
+    with text_file(path, _FORMAT.expected) as file:
+        header = read_header(path, file.first_line(), _FORMAT)
+        units = WeightUnits(path, "FitNotes", _stated_unit(path, header), asked)
+        if "Weight Unit" not in header.places and units.of_file is None:
+            raise units.missing(1)
+        remarks = Remarks()
+        reader = _RowReader(header, units, _categories(file, header), remarks)
+        return read_rows(file, header, reader.read, remarks)
+
+
+def _stated_unit(path: Path, header: Header) -> Unit | None:
+    """Return the unit that the header names; raises OperatorError where it names one that we don't know."""
     detail = header.details["Weight"]
-    stated = weight_unit(detail)
-    if detail and stated is None:
+    unit = weight_unit(detail)
+    if detail and unit is None:
         raise OperatorError(
             f"{path}: expected {_FORMAT.expected}; found Weight in {shown(detail)}, not kgs or lbs"
         )
-    units = WeightUnits(path, "FitNotes", stated, asked)
-    if "Weight Unit" not in header.places and units.of_file is None:
-        raise units.missing(1)
-    remarks = Remarks()
-    reader = _RowReader(header, units, _categories(lines, header), remarks)
-    return read_rows(path, lines, header, reader.read, remarks, _FORMAT.expected)
+    return unit
 
 
-def _categories(lines: Sequence[str], header: Header) -> frozenset[str]:
+def _categories(file: TextFile, header: Header) -> frozenset[str]:
     """Return the categories of the rows that have as many columns as the header."""
-    data = records(lines, header.delimiter, len(header.places))
+    data = records(file.lines(), header.delimiter, len(header.places))
     next(data)
     return frozenset(
         record.fields[header.places["Category"]].strip()

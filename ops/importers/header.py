@@ -125,4 +125,4 @@ def _without_brackets(cells: Collection[str]) -> frozenset[str]:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    return [cell.strip() for record in records([line], delimiter, 0) for cell in record.fields or ()]
+    return [cell.strip() for record in records([line], delimiter, columns=1) for cell in record.fields or ()]

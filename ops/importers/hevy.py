@@ -11,15 +11,14 @@ How the format is read, where it leaves a choice:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 from ops.errors import OperatorError
-from ops.importers.assembly import Row
 from ops.importers.cells import BrokenRowError, Numbers, shown
-from ops.importers.csv_records import Record, read_lines, records
+from ops.importers.csv_records import Record, TextFile, records, text_file
 from ops.importers.header import Format, Header, read_header
 from ops.importers.hevy_dates import Dates, numeric_order
 from ops.importers.history import (
@@ -29,11 +28,12 @@ from ops.importers.history import (
     MAX_WEIGHT_KG,
     ImportedSet,
     ParsedHistory,
-    Remarks,
     SetType,
     performed_set,
 )
 from ops.importers.reading import read_rows
+from ops.importers.rows import Row
+from ops.importers.spool import Remarks
 from ops.importers.units import (
     KG_PER_UNIT,
     METRES_PER_KILOMETRE,
@@ -69,13 +69,13 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     for one without a single usable row.
     """
     asked = asked_unit(unit)
-    lines = read_lines(path, _FORMAT.expected)
-    header = read_header(path, lines[0], _FORMAT)
-    weight = _one_of(path, header, _WEIGHT_COLUMNS) or _missing_weight(path)
-    WeightUnits(path, "Hevy", _WEIGHT_COLUMNS[weight], asked)
-    remarks = Remarks()
-    reader = _RowReader(header, weight, _one_of(path, header, _METRES), _dates(lines, header), remarks)
-    return read_rows(path, lines, header, reader.read, remarks, _FORMAT.expected)
+    with text_file(path, _FORMAT.expected) as file:
+        header = read_header(path, file.first_line(), _FORMAT)
+        weight = _one_of(path, header, _WEIGHT_COLUMNS) or _missing_weight(path)
+        WeightUnits(path, "Hevy", _WEIGHT_COLUMNS[weight], asked)
+        remarks = Remarks()
+        reader = _RowReader(header, weight, _one_of(path, header, _METRES), _dates(file, header), remarks)
+        return read_rows(file, header, reader.read, remarks)
 
 
 def _one_of(path: Path, header: Header, columns: Mapping[str, object]) -> str | None:
@@ -90,12 +90,12 @@ def _missing_weight(path: Path) -> str:
     raise OperatorError(f"{path}: expected {_FORMAT.expected} with a column {' or '.join(_WEIGHT_COLUMNS)}")
 
 
-def _dates(lines: Sequence[str], header: Header) -> Dates:
+def _dates(file: TextFile, header: Header) -> Dates:
     place = header.places["start_time"]
     return Dates(
         numeric_order(
             record.fields[place].strip()
-            for record in records(lines, header.delimiter, len(header.places))
+            for record in records(file.lines(), header.delimiter, len(header.places))
             if record.fields is not None and len(record.fields) > place
         )
     )

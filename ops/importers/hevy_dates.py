@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal
 
 from ops.importers.cells import BrokenRowError, shown
@@ -28,6 +29,7 @@ _MONTH_NAMES: tuple[str, ...] = (
     "december dezember diciembre décembre dicembre dezembro aralık декабрь декабря grudzień grudnia",
 )
 _SHORTEST_ABBREVIATION = 3
+_TIMES_REMEMBERED = 100
 _BETWEEN = frozenset({"de", "del", "at", "um", "à", "às", "as", "alle", "om", "o", "г", "kl"})
 _HALVES: Mapping[str, int] = {
     **dict.fromkeys(("am", "오전", "上午", "午前"), 0),
@@ -65,16 +67,15 @@ class Dates:
 
     def __init__(self, order: NumericOrder | None) -> None:
         self._order = order
-        self._known: dict[str, datetime] = {}
+        # Each time is printed with every set of its session.
+        self._parsed = lru_cache(maxsize=_TIMES_REMEMBERED)(self._parse)
 
     def read(self, column: str, text: str) -> datetime:
         """Return the time as printed; raises BrokenRowError where it is none, or may be two."""
-        known = self._known.get(text)  # each is printed with every set of its session
-        if known is None:
-            known = self._known[text] = self._read(column, _normal(text))
-        return known
+        return self._parsed(column, text)
 
-    def _read(self, column: str, text: str) -> datetime:
+    def _parse(self, column: str, printed: str) -> datetime:
+        text = _normal(printed)
         if iso := _ISO.fullmatch(text):
             year, month, day, rest = int(iso[1]), int(iso[2]), int(iso[3]), iso[4]
         elif numeric := _NUMERIC.fullmatch(text):

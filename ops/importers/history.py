@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 SetType = Literal["normal", "warmup", "drop", "failure"]
 Tracking = Literal[
@@ -24,6 +24,8 @@ Tracking = Literal[
     "weight_duration",
     "weight_distance",
 ]
+
+T = TypeVar("T", covariant=True)
 
 _HUNDREDTH = Decimal("0.01")
 
@@ -114,31 +116,24 @@ class Remark:
     text: str
 
 
-class Remarks:
-    """Collects remarks while a file is read: each text once, with the first line that it is about."""
+class Listed(Protocol[T]):
+    """What can be counted and gone through as often as it takes; it need not be in memory."""
 
-    def __init__(self) -> None:
-        self._lines: dict[str, int] = {}
+    def __len__(self) -> int: ...
 
-    def add(self, line: int, text: str) -> None:
-        """Remark `text` about `line`."""
-        self._lines.setdefault(text, line)
-
-    def found(self) -> tuple[Remark, ...]:
-        """Return the remarks so far."""
-        return tuple(Remark(line, text) for text, line in self._lines.items())
+    def __iter__(self) -> Iterator[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedHistory:
     """A whole file, read before anything is written. Each data row is a set of a session or skipped."""
 
-    sessions: tuple[ImportedSession, ...]
-    skipped: tuple[SkippedRow, ...]
+    sessions: Listed[ImportedSession]
+    skipped: Listed[SkippedRow]
     data_rows: int
     tracking: Mapping[str, Tracking]
     """How each exercise name is tracked: shown by the file, or known to whoever made the history."""
-    remarks: tuple[Remark, ...] = ()
+    remarks: Listed[Remark] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError where a row got lost or counted twice: a reader's bug, never the file's."""

@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 from ops.errors import OperatorError
-from ops.importers.assembly import Row, assemble
+from ops.importers.assembly import assemble
 from ops.importers.cells import BrokenRowError
-from ops.importers.csv_records import Record, records
+from ops.importers.csv_records import Record, TextFile, records
 from ops.importers.header import Header
-from ops.importers.history import ParsedHistory, Remarks, SkippedRow
+from ops.importers.history import ParsedHistory, SkippedRow
+from ops.importers.rows import Row, Rows
+from ops.importers.spool import Remarks, SkippedRows
+from ops.importers.tracking import ShownTracking
 
 
 def read_rows(
-    path: Path,
-    lines: Sequence[str],
-    header: Header,
-    read: Callable[[Record], Row],
-    remarks: Remarks,
-    expected: str,
+    file: TextFile, header: Header, read: Callable[[Record], Row], remarks: Remarks
 ) -> ParsedHistory:
-    """Return the history of the `lines` below the header; raises OperatorError where not one is a set."""
-    rows: list[Row] = []
-    skipped: list[SkippedRow] = []
-    data = records(lines, header.delimiter, len(header.places))
+    """Return the history of the rows below the header; raises OperatorError where not one is a set."""
+    rows = Rows()
+    skipped = SkippedRows()
+    shown = ShownTracking()
+    data = records(file.lines(), header.delimiter, len(header.places))
     next(data)  # the header
     for record in data:
         try:
-            rows.append(read(record))
+            row = read(record)
         except BrokenRowError as broken:
-            skipped.append(SkippedRow(record.line, str(broken)))
-    _refuse_fruitless(path, rows, skipped, expected)
-    return assemble(rows, skipped, remarks.found())
+            skipped.add(record.line, str(broken))
+            continue
+        rows.add(row)
+        if row.done is not None:
+            shown.see(row.exercise, row.done)
+    tracking = shown.by_exercise()
+    if not tracking:
+        _refuse_fruitless(file, rows, skipped)
+    return assemble(rows, tracking, skipped, remarks)
 
 
-def _refuse_fruitless(path: Path, rows: Sequence[Row], skipped: Sequence[SkippedRow], expected: str) -> None:
-    """Raise OperatorError where the file holds no set at all."""
-    if any(row.done for row in rows):
-        return
-    if not rows and not skipped:
-        raise OperatorError(f"{path}: expected {expected} with sets in it; found the header line alone")
-    first = skipped[0] if skipped else SkippedRow(rows[0].line, "a note, not a set")
+def _refuse_fruitless(file: TextFile, notes: Rows, skipped: SkippedRows) -> None:
+    """Raise OperatorError for a file that holds no set at all."""
+    count = len(notes) + len(skipped)
+    if not count:
+        raise OperatorError(
+            f"{file.path}: expected {file.expected} with sets in it; found the header line alone"
+        )
+    first = next(iter(skipped), None)
+    if first is None:
+        first = SkippedRow(next(notes.by_session())[0].line, "a note, not a set")
     raise OperatorError(
-        f"{path}: none of its {len(skipped) + len(rows)} rows is a set; line {first.line}, for one: {first.reason}"
+        f"{file.path}: none of its {count} rows is a set; line {first.line}, for one: {first.reason}"
     )

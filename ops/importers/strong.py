@@ -16,10 +16,11 @@ from pathlib import Path
 
 from ops.errors import OperatorError
 from ops.importers.cells import shown
-from ops.importers.csv_records import read_lines
+from ops.importers.csv_records import text_file
 from ops.importers.header import Format, Header, read_header
-from ops.importers.history import ParsedHistory, Remarks
+from ops.importers.history import ParsedHistory
 from ops.importers.reading import read_rows
+from ops.importers.spool import Remarks
 from ops.importers.strong_names import COLUMN_NAMES, REQUIRED
 from ops.importers.strong_rows import RowReader
 from ops.importers.units import Unit, WeightUnits, asked_unit, metres_per, weight_unit
@@ -36,13 +37,13 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     export, and for one without a single usable row.
     """
     asked = asked_unit(unit)
-    lines = read_lines(path, _FORMAT.expected)
-    header = read_header(path, lines[0], _FORMAT)
-    units = WeightUnits(path, "Strong", _stated_unit(path, header), asked)
-    if "Weight Unit" not in header.places and units.of_file is None:
-        raise units.missing(1)
-    remarks = Remarks()
-    return read_rows(path, lines, header, RowReader(header, units, remarks).read, remarks, _FORMAT.expected)
+    with text_file(path, _FORMAT.expected) as file:
+        header = read_header(path, file.first_line(), _FORMAT)
+        units = WeightUnits(path, "Strong", _stated_unit(path, header), asked)
+        if "Weight Unit" not in header.places and units.of_file is None:
+            raise units.missing(1)
+        remarks = Remarks()
+        return read_rows(file, header, RowReader(header, units, remarks).read, remarks)
 
 
 def _stated_unit(path: Path, header: Header) -> Unit | None:

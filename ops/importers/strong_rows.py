@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 
-from ops.importers.assembly import Row
 from ops.importers.cells import BrokenRowError, Numbers, shown
 from ops.importers.csv_records import Record
 from ops.importers.header import Header
@@ -17,10 +16,11 @@ from ops.importers.history import (
     MAX_REPS,
     MAX_WEIGHT_KG,
     ImportedSet,
-    Remarks,
     SetType,
     performed_set,
 )
+from ops.importers.rows import Row
+from ops.importers.spool import Remarks
 from ops.importers.strong_names import NOTES, REST_TIMERS, SECONDS_PER_WORD, SET_TYPES
 from ops.importers.units import (
     KG_PER_UNIT,

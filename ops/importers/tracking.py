@@ -11,6 +11,29 @@ from ops.importers.history import ImportedSet, Tracking
 _WITHOUT_WEIGHT: frozenset[Tracking] = frozenset({"reps_only", "duration", "distance_duration"})
 
 
+class ShownTracking:
+    """What the rows of a file, seen one by one, show about the tracking of each exercise."""
+
+    def __init__(self) -> None:
+        # Of sets that have the same numbers, whatever these are, one shows all that the others do.
+        self._sets: dict[str, dict[tuple[bool, ...], ImportedSet]] = {}
+
+    def see(self, exercise: str, a_set: ImportedSet) -> None:
+        """Take `a_set` of `exercise` into account."""
+        numbers = (
+            bool(a_set.weight_kg),
+            _is_assistance(a_set),
+            bool(a_set.reps),
+            bool(a_set.distance_m),
+            bool(a_set.duration_seconds),
+        )
+        self._sets.setdefault(exercise, {}).setdefault(numbers, a_set)
+
+    def by_exercise(self) -> dict[str, Tracking]:
+        """Return the tracking of every exercise seen."""
+        return {exercise: infer_tracking(sets.values()) for exercise, sets in self._sets.items()}
+
+
 def infer_tracking(sets: Iterable[ImportedSet]) -> Tracking:
     """Return the tracking that all `sets` of one exercise show together; the richest set decides.
 

@@ -15,8 +15,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ops.errors import OperatorError
-from ops.importers.csv_records import read_lines
-from ops.importers.saving import refusal, what_stopped
+from ops.importers.csv_records import text_file
+from ops.importers.refusals import refusal, what_stopped
 from tasks.transaction import service, transaction
 
 _EXPECTED = "a WodUp batch, one JSON object"
@@ -31,8 +31,10 @@ def read_batch(path: Path, unit: str | None, user: UUID) -> dict[str, Any]:
     """
     if unit is not None:
         raise OperatorError(f"{path}: each load of a WodUp batch names its unit: leave --unit out")
+    with text_file(path, _EXPECTED) as file:
+        content = "".join(file.lines())
     try:
-        batch = json.loads("".join(read_lines(path, _EXPECTED)), parse_constant=_no_number)
+        batch = json.loads(content, parse_constant=_no_number)
     except ValueError as error:
         raise OperatorError(f"{path}: is not JSON ({error}); expected {_EXPECTED}") from error
     if not isinstance(batch, dict):

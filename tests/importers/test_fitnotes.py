@@ -45,7 +45,11 @@ def test_each_day_is_one_session_without_a_time_of_day(export):
         ("2024-01-08", date(2024, 1, 8), None, None),
         ("2024-01-09", date(2024, 1, 9), None, None),
     ]
-    assert [block.exercise for block in history.sessions[0].blocks] == ["Bench Press", "Squat", "Bench Press"]
+    assert [block.exercise for block in next(iter(history.sessions)).blocks] == [
+        "Bench Press",
+        "Squat",
+        "Bench Press",
+    ]
 
 
 def test_identical_rows_are_separate_sets(export):
@@ -77,7 +81,7 @@ def test_each_row_has_its_own_units(export):
     assert (run.distance_m, run.duration_seconds) == (5000, 1530)
     assert (mile.distance_m, mile.duration_seconds) == (Decimal("1609.34"), 480)
     assert (plank.weight_kg, plank.duration_seconds, plank.is_completed) == (None, 90, True)
-    assert history.sessions[0].blocks[0].notes == "felt heavy"
+    assert next(iter(history.sessions)).blocks[0].notes == "felt heavy"
 
 
 def test_a_unit_that_stands_nowhere_is_asked_for(export):
@@ -94,7 +98,10 @@ def test_an_option_that_contradicts_the_file_is_an_error(export):
 
 def test_a_comma_in_a_name_is_put_together_where_one_way_fits(export):
     history = parse(export(BENCH, "2024-01-08,Press, seated, slow,Chest,40,8,,,"), None)
-    assert [block.exercise for block in history.sessions[0].blocks] == ["Bench Press", "Press, seated, slow"]
+    assert [block.exercise for block in next(iter(history.sessions)).blocks] == [
+        "Bench Press",
+        "Press, seated, slow",
+    ]
     [remark] = history.remarks
     assert remark.line == 3
     assert '"Press, seated, slow"' in remark.text
@@ -104,7 +111,7 @@ def test_a_comma_in_a_comment_is_put_together(export):
     line = "2024-01-08,Bench Press,Chest,60,kgs,8,,,,{}"
     history = parse(export(line.format("slow"), line.format("heavy, done"), columns=WITH_UNITS), None)
     assert history.taken == 2
-    assert history.sessions[0].blocks[0].notes == "slow\nheavy, done"
+    assert next(iter(history.sessions)).blocks[0].notes == "slow\nheavy, done"
 
 
 @pytest.mark.parametrize(

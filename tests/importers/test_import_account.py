@@ -12,6 +12,7 @@ from sqlalchemy import create_engine
 
 from ops.errors import OperatorError
 from ops.importers.history import ParsedHistory, Remark, SkippedRow
+from ops.importers.spool import SkippedRows
 from ops.importing import ImportReport, account_lines, import_and_account, import_file, read_history
 from ops.sample_history import sample_history
 
@@ -25,7 +26,7 @@ def report(skipped=(), remarks=(), taken=10):
         sessions_already_there=1,
         sessions_refused=0,
         sets_taken=taken,
-        skipped=tuple(skipped),
+        skipped=SkippedRows(skipped),
         data_rows=taken + len(skipped),
         remarks=tuple(remarks),
         stats_requested_version=3,
@@ -33,21 +34,27 @@ def report(skipped=(), remarks=(), taken=10):
 
 
 def test_the_account_adds_up_and_groups_by_reason():
-    skipped = [SkippedRow(line, "a rest timer, not a set") for line in range(2, 10)]
+    skipped = [SkippedRow(line, "a rest timer, not a set") for line in (9, 2, 3, 4, 6)]
     skipped.append(SkippedRow(20, 'Reps "8.5" is not a whole number'))
-    assert account_lines(report(skipped, [Remark(7, "distances were read as miles")])) == [
-        "3 sessions saved, 1 already there",
-        "10 sets taken + 9 rows skipped = 19 data rows",
-        "  skipped 8: a rest timer, not a set (lines 2, 3, 4, 5, 6 and 3 more)",
+    assert [*account_lines(report(skipped, [Remark(7, "distances were read as miles")]))] == [
+        "  skipped 5: a rest timer, not a set (lines 2-4, 6, 9)",
         '  skipped 1: Reps "8.5" is not a whole number (line 20)',
         "  note: distances were read as miles (line 7)",
+        "10 sets taken + 6 rows skipped = 16 data rows",
+        "3 sessions saved, 1 already there",
     ]
 
 
-def test_the_account_of_many_reasons_stays_short_and_adds_up():
-    lines = account_lines(report([SkippedRow(line, f"reason {line}") for line in range(2, 32)]))
-    assert len(lines) == 2 + 20 + 1
-    assert lines[-1] == "  skipped 10: for 10 more reasons"
+def test_the_account_names_every_line_of_every_reason():
+    skipped = [SkippedRow(line, "a rest timer, not a set") for line in range(2, 82, 2)]
+    skipped += [SkippedRow(line, f"reason {line}") for line in range(101, 131)]
+    *lines, _, _ = account_lines(report(skipped))
+    assert lines[:3] == [
+        "  skipped 40: a rest timer, not a set (lines 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,",
+        "    32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60,",
+        "    62, 64, 66, 68, 70, 72, 74, 76, 78, 80)",
+    ]
+    assert lines[3:] == [f"  skipped 1: reason {line} (line {line})" for line in range(101, 131)]
 
 
 def test_an_unknown_format_names_the_known_ones():

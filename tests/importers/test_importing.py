@@ -13,6 +13,7 @@ from sqlalchemy import create_engine
 
 from ops.errors import OperatorError
 from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
+from ops.importers.saving import MOST_SESSIONS
 from ops.importing import import_and_account, import_file, import_history, read_history
 from ops.sample_history import PROVIDER, sample_history
 
@@ -42,6 +43,10 @@ def history(*sessions, **tracking):
 
 def lift(line, weight="60", reps=8):
     return ImportedSet(line, weight_kg=Decimal(weight), reps=reps)
+
+
+def numbered_sessions(count):
+    return history(*(session(block("Bench", lift(n)), ref=f"ref {n:02}") for n in range(count)))
 
 
 def adds_up(report):
@@ -81,7 +86,7 @@ def test_a_real_file_goes_in_whole_and_a_second_time_changes_nothing(
 ):
     read = read_history(real_file(name), format, unit)
     report = import_history(database.engine, user, format, read)
-    assert (report.sessions_saved, report.sets_taken, report.skipped) == (sessions, sets, ())
+    assert (report.sessions_saved, report.sets_taken, len(report.skipped)) == (sessions, sets, 0)
     assert report.stats_requested_version == sessions
     assert len(stored_sessions(database, user)) == sessions
     before = stored_sets(database, user)
@@ -164,7 +169,7 @@ def test_a_refused_session_is_reported_and_the_rest_goes_in(database, user):
     report = import_history(database.engine, user, "strong", read)
     assert (report.sessions_saved, report.sessions_refused) == (2, 1)
     assert [row.line for row in report.skipped] == [3, 4]
-    assert "session_date" in report.skipped[0].reason
+    assert all("session_date" in row.reason for row in report.skipped)
     assert adds_up(report)
     assert [row[1] for row in stored_sessions(database, user)] == ["first", "third"]
 
@@ -179,26 +184,28 @@ def test_an_exercise_without_a_possible_name_costs_its_own_rows(database, user):
 
 
 def test_an_interrupted_import_says_how_far_it_came_and_continues(database, user):
-    read = history(*(session(block("Bench", lift(line)), ref=f"ref {line}") for line in range(2, 7)))
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
 
-    def interrupt_after_two(done, total):
-        if done == 2:
+    def interrupt(done, total):
+        if done == MOST_SESSIONS:
             raise KeyboardInterrupt
 
-    with pytest.raises(OperatorError, match="interrupted; 2 of 5 sessions done, 2 of them saved") as stopped:
-        import_history(database.engine, user, "strong", read, interrupt_after_two)
+    with pytest.raises(
+        OperatorError, match="interrupted; 10 of 23 sessions done, 10 of them saved"
+    ) as stopped:
+        import_history(database.engine, user, "strong", read, interrupt)
     assert stopped.value.exit_code == 130
-    assert len(stored_sessions(database, user)) == 2
+    assert len(stored_sessions(database, user)) == MOST_SESSIONS
 
     report = import_history(database.engine, user, "strong", read)
-    assert (report.sessions_saved, report.sessions_already_there) == (3, 2)
+    assert (report.sessions_saved, report.sessions_already_there) == (MOST_SESSIONS + 3, MOST_SESSIONS)
 
 
 def test_a_lost_connection_says_how_far_it_came(database, user):
-    read = history(*(session(block("Bench", lift(line)), ref=f"ref {line}") for line in range(2, 7)))
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
 
     def lose_the_connection(done, total):
-        if done == 3:
+        if done == 2 * MOST_SESSIONS:
             # The second argument waits until the server process is really gone.
             database.admin(
                 "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
@@ -206,10 +213,45 @@ def test_a_lost_connection_says_how_far_it_came(database, user):
             )
 
     with pytest.raises(
-        OperatorError, match=r"no connection to the database .* 3 of 5 sessions done, 3 of them"
+        OperatorError, match=r"no connection to the database .* 20 of 23 sessions done, 20 of them"
     ):
         import_history(database.engine, user, "strong", read, lose_the_connection)
-    assert import_history(database.engine, user, "strong", read).sessions_saved == 2
+    assert import_history(database.engine, user, "strong", read).sessions_saved == 3
+
+
+def test_a_refused_session_takes_no_other_of_its_transaction_with_it(database, user):
+    days = [DAY] * (2 * MOST_SESSIONS)
+    days[3] = days[5] = days[15] = date(1066, 10, 14)
+    read = history(
+        *(session(block("Bench", lift(n)), ref=f"ref {n:02}", day=day) for n, day in enumerate(days))
+    )
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_refused) == (2 * MOST_SESSIONS - 3, 3)
+    assert [row.line for row in report.skipped] == [3, 5, 15]
+    assert [row[1] for row in stored_sessions(database, user)] == [
+        f"ref {n:02}" for n in range(2 * MOST_SESSIONS) if n not in (3, 5, 15)
+    ]
+    assert report.stats_requested_version == report.sessions_saved
+    receipts = database.admin(
+        "select count(*), count(distinct mutation_id) from public.stats_mutation_receipts where user_id = :user",
+        user=user,
+    )
+    assert receipts == [(report.sessions_saved, report.sessions_saved)]
+
+
+def test_a_transaction_is_bounded_by_its_sessions_and_its_sets(database, user):
+    many_sets = [session(block("Bench", *map(lift, range(300))), ref=f"long {n}") for n in range(3)]
+    short = [session(block("Bench", lift(1000 + n)), ref=f"short {n:02}") for n in range(MOST_SESSIONS + 1)]
+    progress = []
+    import_history(
+        database.engine, user, "strong", history(*many_sets, *short), lambda *done: progress.append(done)
+    )
+    # 300 sets and 300 are more than a transaction takes.
+    assert progress == [(1, 14), (2, 14), (12, 14), (14, 14)]
+    commits = database.admin(
+        "select count(distinct xmin::text) from public.workout_sessions where user_id = :user", user=user
+    )
+    assert commits == [(len(progress),)]
 
 
 def test_a_session_deleted_since_stays_deleted(database, user):
@@ -220,7 +262,7 @@ def test_a_session_deleted_since_stays_deleted(database, user):
     me("select public.delete_session_v5(:session, :owner, gen_random_uuid())", session=session_id, owner=user)
     report = import_history(database.engine, user, "strong", read)
     assert (report.sessions_saved, report.sessions_already_there) == (0, 1)
-    assert report.skipped[0].reason == "session already imported, and deleted since"
+    assert [row.reason for row in report.skipped] == ["session already imported, and deleted since"]
     assert stored_sessions(database, user) == []
 
 

@@ -1,0 +1,38 @@
+"""Tells what the database says about the data from what it says about the import as a whole."""
+
+from __future__ import annotations
+
+import psycopg2
+from sqlalchemy.exc import DBAPIError
+
+_CHECK_VIOLATION = "23514"
+_DATA_EXCEPTIONS = "22"
+_CONNECTION_LOST = ("08", "57P")
+_NOT_MIGRATED = frozenset({"42883", "42P01", "42704", "3F000"})
+
+
+def what_stopped(error: DBAPIError) -> str:
+    """Return what is wrong with the import as a whole, and what to do about it."""
+    code, message = _code_and_message(error)
+    if code in _NOT_MIGRATED:
+        return f"the database is not ready for this release ({message}): run stats-refresh migrate"
+    if code is None or code.startswith(_CONNECTION_LOST):
+        return f"no connection to the database ({message}): check that it runs and STATS_REFRESH_DATABASE_URL"
+    return f"the database stopped the import ({code}: {message})"
+
+
+def refusal(error: DBAPIError) -> str | None:
+    """Return why the database refuses what it was given; None where the error is about something else."""
+    code, message = _code_and_message(error)
+    if code is None or not (code.startswith(_DATA_EXCEPTIONS) or code == _CHECK_VIOLATION):
+        return None
+    return message
+
+
+def _code_and_message(error: DBAPIError) -> tuple[str | None, str]:
+    """Return the SQLSTATE (None: the server did not answer) and the message's first line."""
+    original = error.orig
+    if not isinstance(original, psycopg2.Error):
+        return None, str(error).splitlines()[0]
+    message = original.diag.message_primary or str(original)
+    return original.pgcode, (message.strip().splitlines() or ["connection lost"])[0]

@@ -1,0 +1,134 @@
+"""The rows of a file between reading them one by one and putting them together to sessions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+
+from ops.importers.history import ImportedSet, SetType
+from ops.importers.spool import spool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A readable row: its set, and what the columns around it say about its block and its session.
+
+    `done` is None where the row is a note beside the sets. `block` tells apart two blocks of one exercise that
+    follow each other, where the format can.
+    """
+
+    line: int
+    session_date: date
+    started_at_local: datetime | None
+    title: str
+    duration_seconds: int | None
+    exercise: str
+    notes: str
+    session_notes: str
+    done: ImportedSet | None
+    block: int = 0
+
+
+_ROWS = """
+create table sessions (
+    id integer primary key, session_date text, started_at text, title text,
+    unique (session_date, started_at, title));
+create table rows (
+    session integer, line integer, duration_seconds integer, exercise text, notes text, session_notes text,
+    block integer, set_type text, weight_kg text, reps integer, distance_m text, set_seconds integer, rpe text,
+    is_completed integer,
+    primary key (session, line)) without rowid
+"""
+_NO_SET = (None,) * 7
+
+
+class Rows:
+    """The readable rows of a file, a session together wherever they stand.
+
+    A session is the printed time and title; two workouts that have both in common cannot be told apart and
+    become one. Sessions come in the order in which the file first names them.
+    """
+
+    def __init__(self) -> None:
+        self._spool = spool(_ROWS)
+        weakref.finalize(self, self._spool.close)
+        self._count = 0
+        self._last: tuple[date, datetime | None, str] | None = None
+        self._session = 0
+
+    def add(self, row: Row) -> None:
+        """Add `row`."""
+        session = (row.session_date, row.started_at_local, row.title)
+        if session != self._last:
+            self._session, self._last = self._session_of(row), session
+        self._spool.execute(
+            "insert into rows values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self._session, row.line, row.duration_seconds, row.exercise, row.notes, row.session_notes,
+                row.block, *_set_columns(row.done),
+            ),
+        )  # fmt: skip
+        self._count += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def by_session(self) -> Iterator[list[Row]]:
+        """Yield the rows of each session, by line."""
+        found = self._spool.execute(
+            "select r.*, s.session_date, s.started_at, s.title from sessions s join rows r on r.session = s.id"
+            " order by s.id, r.line"
+        )
+        for _, columns in groupby(found, key=itemgetter(0)):
+            yield [_row(*one) for one in columns]
+
+    def _session_of(self, row: Row) -> int:
+        # SQLite takes two nulls for different, so a session without a start has an empty one.
+        started_at = row.started_at_local.isoformat() if row.started_at_local else ""
+        key = (row.session_date.isoformat(), started_at, row.title)
+        self._spool.execute(
+            "insert or ignore into sessions (session_date, started_at, title) values (?, ?, ?)", key
+        )
+        session: int = self._spool.execute(
+            "select id from sessions where session_date = ? and started_at = ? and title = ?", key
+        ).fetchone()[0]
+        return session
+
+
+def _set_columns(done: ImportedSet | None) -> tuple[object, ...]:
+    if done is None:
+        return _NO_SET
+    return (
+        done.set_type, _printed(done.weight_kg), done.reps, _printed(done.distance_m), done.duration_seconds,
+        _printed(done.rpe), done.is_completed,
+    )  # fmt: skip
+
+
+def _row(
+    _session: int, line: int, duration_seconds: int | None, exercise: str, notes: str, session_notes: str,
+    block: int, set_type: SetType | None, weight_kg: str | None, reps: int | None, distance_m: str | None,
+    set_seconds: int | None, rpe: str | None, is_completed: int, session_date: str, started_at: str, title: str,
+) -> Row:  # fmt: skip
+    done = None
+    if set_type is not None:
+        done = ImportedSet(
+            line, set_type, _decimal(weight_kg), reps, _decimal(distance_m), set_seconds, _decimal(rpe),
+            bool(is_completed),
+        )  # fmt: skip
+    return Row(
+        line, date.fromisoformat(session_date), datetime.fromisoformat(started_at) if started_at else None, title,
+        duration_seconds, exercise, notes, session_notes, done, block,
+    )  # fmt: skip
+
+
+def _printed(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _decimal(printed: str | None) -> Decimal | None:
+    return None if printed is None else Decimal(printed)
