@@ -22,7 +22,8 @@ def test_an_account_is_measured_and_the_board_on_read_equals_the_published_one()
 
 def test_every_part_of_a_rebuild_is_still_found():
     names = " ".join(one.name for one in rebuild_profile.run(["6", "6"]))
-    for part in ("planning", "sets to sessions", "records", "rep maxes", "snapshot summaries", "publication"):
+    assert "planning of project(), once a connection (" in names
+    for part in ("sets to sessions", "records", "rep maxes", "snapshot summaries", "publication"):
         assert f"  {part} (" in names
 
 
