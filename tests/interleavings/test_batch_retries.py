@@ -35,6 +35,16 @@ def test_a_run_that_backs_off_comes_back_when_its_time_has_come_and_not_before(d
     assert batches.claim_run(database).token == run.token
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["by its message", "by a beat"])
+def test_a_run_that_backs_off_is_not_computed_before_a_claim_brings_it_back(database, stages, run, named):
+    run.step()
+    before = run.batch
+    run.let_the_backoff_run_out()
+    undo_on_insert(database, OUTPUT)
+    assert stages.compute(run.claimed if named else None) == {"response": "idle"}
+    assert run.batch == before
+
+
 def test_a_batch_is_tried_again_as_often_as_the_attempts_and_no_more(database, run):
     answers = [run.step()["response"]]
     while answers[-1] == "retry_pending" and len(answers) < 5:

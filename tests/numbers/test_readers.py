@@ -8,7 +8,11 @@ from threading import Event
 from uuid import uuid4
 
 import pytest
+from interleavings.scene import admin_session, start_publish
 from sqlalchemy.exc import DBAPIError
+from support.races import DEADLINE, session, wait_until_blocked
+
+from tasks.transaction import account
 
 TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -249,7 +253,10 @@ def test_only_the_account_itself_and_service_and_administrators_read_it(
         assert caller.value(statement, **parameters)["user_id"] == str(app_account.user_id)
 
 
-def test_an_answer_is_of_one_generation_while_publications_hammer_the_account(app_account, stages, read):
+@pytest.mark.parametrize("statement", ALL, ids=["PR", "home", "volume", "detail", "month"])
+def test_an_answer_is_of_one_generation_while_publications_hammer_the_account(
+    app_account, stages, read, statement
+):
     """Each save puts another weight on the bar, and every part of an answer shows the weight of its generation."""
     save(app_account, YESTERDAY, (50, 1))
     session = save(app_account, TODAY, (100, 1))
@@ -259,40 +266,85 @@ def test_an_answer_is_of_one_generation_while_publications_hammer_the_account(ap
 
     def hammer():
         try:
-            for weight in range(101, 141):
+            for weight in range(101, 126):
                 saved = save(app_account, TODAY, (weight, 1), session_id=session["session_id"])
                 weights[saved["statsRequestedVersion"]] = weight
                 assert [run["response"] for run in stages.drain()] == ["published"]
         finally:
             finished.set()
 
-    def seen_in(statement, answer):
-        if statement == PR:
-            return {exercise["best_weight_kg"] for exercise in answer["exercises"]}
-        if statement == HOME:
-            return (
-                {record["value"] for record in answer["records"] if record["kind"] != "reps"}
-                | {period["volume_kg"] for period in answer["periods"] if period["grain"] == "day"}
-                | {day["volume_kg"] for day in answer["days"] if day["day"] == str(TODAY)}
-            )
-        return (
-            {day["volume_kg"] for day in answer["days"] if day["day"] == str(TODAY)}
-            | {record["value"] for record in answer["records"] if not record["is_baseline"]}
-            | {rep_max["weight_kg"] for rep_max in answer["rep_maxes"]}
-        )
-
-    def keep_reading(statement):
+    def keep_reading():
         generations = []
         while not finished.is_set():
             answer = read(statement)
-            assert seen_in(statement, answer) == {weights[answer["generation"]]}, answer
+            assert weights_in(statement, answer) == {weights[answer["generation"]]}, answer
             generations.append(answer["generation"])
         return generations
 
-    with ThreadPoolExecutor(4) as threads:
-        readers = [threads.submit(keep_reading, statement) for statement in (PR, HOME, DETAIL)]
+    with ThreadPoolExecutor(3) as threads:
+        readers = [threads.submit(keep_reading) for _ in range(2)]
         threads.submit(hammer).result(120)
         for reader in readers:
             generations = reader.result(30)
             assert generations == sorted(generations)
             assert len(set(generations)) > 5
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        (PR, "public.user_pr_exercise_summary_snapshots"),
+        (HOME, "public.user_calendar_day_summaries"),
+        (HOME, "public.user_exercise_records"),
+        (VOLUME, "public.user_training_period_stats"),
+        (DETAIL, "public.user_exercise_records"),
+        (DETAIL, "stats_private.rep_max_steps"),
+        (MONTH, "public.user_calendar_day_summaries"),
+    ],
+    ids=["PR", "home-days", "home-records", "volume", "detail-records", "detail-rep_maxes", "month"],
+)
+def test_a_publication_in_the_middle_of_an_answer_does_not_show_in_it(
+    database, app_account, stages, statement, table
+):
+    """The reader has its generation and waits for one of its tables, until the next generation is there."""
+    save(app_account, YESTERDAY, (50, 1))
+    first = save(app_account, TODAY, (100, 1))
+    stages.drain()
+    save(app_account, TODAY, (120, 1), session_id=first["session_id"])
+    stages.compute(run := stages.claim())
+    parameters = {"today": TODAY, "exercise": app_account.exercise("Squat")}
+    parameters = {name: value for name, value in parameters.items() if f":{name}" in statement}
+
+    with session(database, "reader", account(app_account.user_id)) as reader:
+        with admin_session(database, "publish") as publication:
+            publication.run(f"lock table {table} in access exclusive mode")
+            reading = reader.start(statement, **parameters)
+            wait_until_blocked(database, reader, by=publication)
+            assert start_publish(publication, run).result(DEADLINE)["response"] == "published"
+            publication.commit()
+        answer = reading.result(DEADLINE)
+
+    assert (answer["generation"], weights_in(statement, answer)) == (first["statsRequestedVersion"], {100})
+
+
+def weights_in(statement, answer) -> set[float]:
+    """Every value in the answer that is the weight on today's bar, lifted once."""
+    today = str(TODAY)
+    if statement == PR:
+        return {exercise["best_weight_kg"] for exercise in answer["exercises"]}
+    if statement == VOLUME:
+        return {period["volume_kg"] for period in answer["periods"] if period["period_start"] == today}
+    days = {day["volume_kg"] for day in answer["days"] if day["day"] == today}
+    if statement == MONTH:
+        return days
+    if statement == HOME:
+        return (
+            days
+            | {record["value"] for record in answer["records"] if record["kind"] != "reps"}
+            | {period["volume_kg"] for period in answer["periods"] if period["grain"] == "day"}
+        )
+    return (
+        days
+        | {record["value"] for record in answer["records"] if not record["is_baseline"]}
+        | {rep_max["weight_kg"] for rep_max in answer["rep_maxes"]}
+    )

@@ -10,6 +10,7 @@ import pytest
 from reckoning.fetch import fetch_account, fetch_policy
 from reckoning.pr_summaries import pr_summaries
 from sqlalchemy import text
+from support.published import READ_MODELS
 
 FIRST, SECOND, THIRD = date(2024, 3, 12), date(2024, 3, 14), date(2024, 3, 16)
 TODAY = datetime.now(UTC).date()
@@ -48,6 +49,45 @@ def test_a_tie_makes_no_record_and_the_earliest_keeps_the_rep_max(app_account, s
         ("e1rm", FIRST): Decimal("112.5"),
     }
     assert seen.rep_maxes(squat) == dict.fromkeys(range(1, 6), (100, FIRST))
+
+
+def test_a_tie_within_a_day_goes_to_the_session_that_began_first(database, app_account, seen, settled, squat):
+    """Those without a time come last, and among equals the smaller id."""
+    timeless = [save(app_account, TODAY, (100, 5)) for _ in range(2)]
+    evening = save(app_account, TODAY, (100, 5), started_at=f"{TODAY}T18:00:00Z")
+    morning = save(app_account, TODAY, (100, 5), started_at=f"{TODAY}T07:00:00Z")
+
+    for holder in (morning, evening, *sorted(timeless)):
+        settled()
+        assert seen.rollup(squat, TODAY, "first_session_id::text") == (holder,)
+        assert (
+            seen.summary(squat, "best_weight_session_id::text", "best_e1rm_session_id::text") == (holder,) * 2
+        )
+        for table in ("user_exercise_records", "user_exercise_rep_maxes"):
+            assert database.admin(
+                f"select distinct session_id::text from public.{table} where exercise_id = :id", id=squat
+            ) == [(holder,)], table
+        app_account.delete(holder)
+    settled()
+    assert seen.records(squat) == {}
+
+
+def test_a_tie_within_a_session_goes_to_the_first_block_and_makes_one_record(
+    app_account, seen, settled, squat
+):
+    app_account.save(
+        app_account.block("Squat", (100, 5), (100, 5)),
+        app_account.block("Squat", (100, 5)),
+        session_date=str(FIRST),
+    )
+    settled()
+
+    assert seen.records(squat, "weight", "set_volume", "day_volume") == {
+        ("weight", FIRST): 100,
+        ("set_volume", FIRST): 500,
+        ("day_volume", FIRST): 1500,
+    }
+    assert seen.rollup(squat, FIRST, "top_weight_kg", "top_weight_reps") == (100, 5)
 
 
 def test_more_reps_with_the_same_weight_take_over_only_what_the_earlier_set_did_not_reach(
@@ -187,6 +227,36 @@ def test_one_rep_is_the_weight_itself_and_thirteen_have_no_estimate(app_account,
     }
 
 
+def test_an_estimate_ends_with_twelve_reps_and_is_rounded_half_up(app_account, seen, settled, squat):
+    save(app_account, FIRST, (100, 12))
+    save(app_account, SECOND, (100.04, 5))  # 112.545 exactly
+    settled()
+
+    assert seen.rollup(squat, FIRST, "best_e1rm_kg") == (144,)
+    assert seen.rollup(squat, SECOND, "best_e1rm_kg") == (Decimal("112.55"),)
+
+
+@pytest.mark.parametrize("tracking", ["weight_duration", "weight_distance"])
+def test_a_weight_without_reps_is_a_record_and_no_volume(app_account, seen, settled, tracking):
+    carry = app_account.exercise("Carry", tracking)
+    save(
+        app_account,
+        FIRST,
+        {"weight_kg": 40, "duration_seconds": 60, "distance_m": 30},
+        {"weight_kg": 90},  # did nothing
+        exercise="Carry",
+    )
+    settled()
+
+    assert seen.records(carry) == {
+        ("weight", FIRST): 40,
+        ("duration", FIRST): 60,
+        ("distance", FIRST): 30,
+    }
+    assert seen.rollup(carry, FIRST, "working_sets", "volume_kg", "best_e1rm_kg") == (1, 0, None)
+    assert seen.rep_maxes(carry) == {}
+
+
 def test_no_load_makes_reps_and_nothing_else(app_account, seen, settled, squat):
     save(app_account, FIRST, (0, 10), (None, 3))
     settled()
@@ -320,6 +390,30 @@ def test_an_exercise_whose_last_set_is_deleted_is_gone_everywhere(app_account, p
     settled()
 
     assert not any(published(app_account.user_id).values())
+
+
+def test_an_exercise_that_an_edit_takes_out_of_its_last_session_is_gone_everywhere(
+    database, app_account, published, settled, squat
+):
+    both = [app_account.block("Squat", (100, 5)), app_account.block("Bench", (60, 5))]
+    session = app_account.save(*both, session_date=str(TODAY))["session_id"]
+    settled()
+    assert named_in(published(app_account.user_id), squat) == len(READ_MODELS) - 2
+
+    app_account.save(both[1], session_date=str(TODAY), session_id=session)
+    settled()
+
+    rows = published(app_account.user_id)
+    assert named_in(rows, squat) == 0
+    assert named_in(rows, app_account.exercise("Bench")) == len(READ_MODELS) - 2
+    assert database.admin(
+        "select exercises from public.user_pr_overview_snapshot_headers order by as_of_date"
+    ) == [(0,), (1,), (1,)]
+
+
+def named_in(rows, exercise_id):
+    """How many read models name the exercise; periods and days name none."""
+    return sum(any(exercise_id in row for row in of_table) for of_table in rows.values())
 
 
 def test_a_session_that_moves_leaves_nothing_where_it_was(app_account, seen, settled, squat):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from interleavings.scene import outcome, session, wait_until_blocked_or_done
 from sqlalchemy.exc import DBAPIError
+from support.races import DEADLINE
 
 RESUME = "select public.stats_projection_resume_job_v1(:job)"
 
@@ -75,6 +77,19 @@ def test_only_an_exhausted_job_is_resumed(database, app_account, stages, status)
         database.as_service().value(RESUME, job=job)
     assert error.value.orig.pgcode == "55000"
     assert f"job {job} is {status}; only an exhausted job (failed) is resumed" in str(error.value.orig)
+
+
+def test_a_job_that_a_claim_is_taking_is_not_resumed(database, app_account, stages, exhausted):
+    """A save brings the exhausted row back into a run; it must not wait for a second one besides."""
+    mend(database)
+    app_account.save(session_date="2026-03-12")
+    with session(database, "claim") as claim, session(database, "operator") as operator:
+        claim.start("select public.stats_projection_claim_v1('test')").result(DEADLINE)
+        resuming = operator.start(RESUME, job=exhausted)
+        wait_until_blocked_or_done(database, operator, resuming)
+        claim.commit()
+        assert outcome(resuming).get("raised") == "55000"
+    assert set(app_account.jobs("status")) == {("processing",)}
 
 
 @pytest.mark.parametrize("job", [uuid.UUID(int=1), None])

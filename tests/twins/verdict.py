@@ -13,6 +13,9 @@ import pytest
 VARIABLE = "STATS_REFRESH_TEST_VERDICT"
 """The file to write: `passed`, `red` (by an assertion of the test) or what it stumbled over."""
 
+_ASSERTIONS = (AssertionError, pytest.fail.Exception)
+"""The second is what `pytest.raises` says where nothing was raised."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
@@ -21,7 +24,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
         file = Path(os.environ[VARIABLE])
         if report.passed:
             verdict = "passed"
-        elif call.when == "call" and call.excinfo is not None and call.excinfo.errisinstance(AssertionError):
+        elif call.when == "call" and call.excinfo is not None and call.excinfo.errisinstance(_ASSERTIONS):
             verdict = "red"
         else:
             verdict = f"{call.when}: {call.excinfo.exconly() if call.excinfo else report.outcome}"

@@ -1,15 +1,24 @@
 """Deleting an account: everything goes, in bounded steps, and no run in flight brings anything back."""
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from interleavings.scene import (
+    answer_of,
+    outcome,
+    session,
+    start_save,
+    wait_until_blocked_or_done,
+)
 from support.app import AppAccount
-from support.races import DEADLINE, session
+from support.races import DEADLINE
 
+from tasks.transaction import account
 from writes.refusals import refused, writes_nothing
 
 DELETE = "select public.delete_account_v1(:user)"
+WAITS_FOR_THE_RUN = {"done": False, "deleted": 0, "waiting_for": "run"}
+WAITS_FOR_THE_WORKER = {"done": False, "deleted": 0, "waiting_for": "worker"}
 
 
 @pytest.fixture
@@ -121,12 +130,23 @@ def test_a_run_in_flight_loses_its_lease_and_publishes_nothing(
     if reached == "computed":
         stages.compute(run)
 
-    assert delete_step()["done"]
+    assert answer_of(delete_step).get("done") is True
 
     assert stages.compute(run)["response"] == "lease_lost"
     assert stages.publish(run)["response"] == "lease_lost"
     assert traces(database, app_account.user_id) == set()
     assert outputs(database) == 0
+
+
+def answer_at_once(database, user_id):
+    """Begin a step and return its answer, which it has to give while the others hold what they hold."""
+    with session(database, "deletion") as deletion:
+        deleting = deletion.start(DELETE, user=user_id)
+        wait_until_blocked_or_done(database, deletion, deleting)
+        assert deleting.done(), "the deletion waited"
+        answer = outcome(deleting)
+        deletion.commit()
+    return answer
 
 
 @pytest.mark.parametrize("stage", ["compute", "publish"])
@@ -136,15 +156,14 @@ def test_while_a_stage_works_on_the_account_nothing_is_deleted_yet(
     live(app_account)
     run = stages.claim()
     lease = {"run_id": run["run_id"], "token": run["lease_token"]}
-    with ThreadPoolExecutor(1) as thread, session(database, "worker") as worker:
-        if stage == "publish":
-            stages.compute(run)
+    if stage == "publish":
+        stages.compute(run)
+    with session(database, "worker") as worker:
         worker.run(
             f"select public.stats_projection_{stage}_v1(cast(:run_id as uuid), cast(:token as uuid))", **lease
         )
         with writes_nothing(database):
-            answer = thread.submit(delete_step).result(DEADLINE)
-            assert answer == {"done": False, "deleted": 0, "waiting_for": "run"}
+            assert answer_at_once(database, app_account.user_id) == WAITS_FOR_THE_RUN
         worker.commit()
 
     assert delete_step()["done"]
@@ -152,18 +171,46 @@ def test_while_a_stage_works_on_the_account_nothing_is_deleted_yet(
     assert stages.drain() == []
 
 
-def test_while_a_claim_takes_the_account_nothing_is_deleted_yet(database, app_account, delete_step):
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select public.stats_projection_claim_v1('test')",
+        "select public.refresh_stats_now_v1(:user)",
+    ],
+    ids=["a claim", "a refresh"],
+)
+def test_while_somebody_takes_the_account_nothing_is_deleted_yet(
+    database, app_account, delete_step, statement
+):
+    """A claim that is under way has a run that nobody else sees yet; a refresh computes under the write lock."""
     live(app_account)
-    with ThreadPoolExecutor(1) as thread, session(database, "claim") as claim:
-        claim.run("select public.stats_projection_claim_v1('test')")
-        assert thread.submit(delete_step).result(DEADLINE) == {
-            "done": False,
-            "deleted": 0,
-            "waiting_for": "worker",
-        }
-        claim.commit()
+    parameters = {"user": app_account.user_id} if ":user" in statement else {}
+    with session(database, "worker") as worker:
+        worker.run(statement, **parameters)
+        with writes_nothing(database):
+            assert answer_at_once(database, app_account.user_id) == WAITS_FOR_THE_WORKER
+        worker.commit()
 
     assert delete_step()["done"]
+    assert traces(database, app_account.user_id) == set()
+
+
+def test_a_write_under_way_is_waited_for_and_goes_too(database, app_account, stages, delete_step):
+    live(app_account)
+    stages.drain()
+    payload = app_account.payload()
+    with (
+        session(database, "app", account(app_account.user_id)) as app,
+        session(database, "deletion") as deletion,
+    ):
+        start_save(app, app_account, payload).result(DEADLINE)
+        deleting = deletion.start(DELETE, user=app_account.user_id)
+        wait_until_blocked_or_done(database, deletion, deleting)
+        assert not deleting.done(), "the deletion did not wait for the write"
+        app.commit()
+        assert outcome(deleting).get("done") is True
+        deletion.commit()
+
     assert traces(database, app_account.user_id) == set()
 
 

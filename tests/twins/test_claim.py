@@ -1,0 +1,157 @@
+"""Twins of claim: its locks, what it counts, and how it looks after runs whose worker died."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .trial import Trial
+from .twin import Twin
+
+
+def _claim(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/claim.sql", line, instead, f"tests/interleavings/{node}")
+
+
+TWINS: dict[str, Twin] = {
+    "claim without the claim lock": _claim(
+        "perform stats_private.lock_claim();",
+        "perform 1;",
+        "test_claims.py::test_a_claim_counts_what_an_unfinished_claim_takes",
+    ),
+    "claim one above the cap": _claim(
+        "stats_private.runs_in_flight() >= v_cap",
+        "stats_private.runs_in_flight() > v_cap",
+        "test_claims.py::test_the_last_slot_is_taken_and_no_more",
+    ),
+    "claim without the worker lock": _claim(
+        "if not stats_private.try_worker_lock(p_user_id) then",
+        "if false then",
+        "test_claims.py::test_an_account_whose_worker_lock_is_held_is_left_for_the_next",
+    ),
+    "claim without the job rows' locks": _claim(
+        "and j.status || '' in ('pending', 'failed')\n        for update skip locked",
+        "and j.status || '' in ('pending', 'failed')",
+        "test_generations.py::test_a_claim_takes_nothing_of_what_an_enqueuer_is_merging",
+    ),
+    "claim that waits for job rows": _claim(
+        "and j.status || '' in ('pending', 'failed')\n        for update skip locked",
+        "and j.status || '' in ('pending', 'failed')\n        for update",
+        "test_generations.py::test_a_held_row_holds_back_the_whole_account[rollback-4]",
+    ),
+    "claim that takes the rows it can get": _claim(
+        "cardinality(v_jobs) <> (",
+        "0 = (",
+        "test_generations.py::test_a_held_row_holds_back_the_whole_account[rollback-4]",
+    ),
+    "claim without the write lock": _claim(
+        "if not stats_private.try_write_lock(p_user_id) then",
+        "if false then",
+        "test_generations.py::test_a_claim_requests_a_generation_only_where_no_writer_is_at_work",
+    ),
+    "claim of a target that was applied": _claim(
+        "if v_target <= v_state.applied_version then",
+        "if false then",
+        "test_generations.py::test_a_target_that_was_already_applied_becomes_a_new_generation",
+    ),
+    "claim before the account's retry time": _claim(
+        "and waiting.retry_not_before > clock_timestamp()",
+        "and false",
+        "test_claims.py::test_a_backing_off_account_waits_with_everything_it_has",
+    ),
+    "claim of an account in flight": _claim(
+        "where r.user_id = j.user_id and r.phase in ('claimed', 'computed')",
+        "where r.user_id = j.user_id and r.phase in ('claimed', 'computed') and false",
+        "test_claims.py::test_an_account_in_flight_is_not_claimed_again",
+    ),
+    "recovery of a live lease": _claim(
+        "and r.lease_until <= clock_timestamp()",
+        "",
+        "test_claims.py::test_an_account_in_flight_is_not_claimed_again",
+    ),
+    "recovery without the run's row lock": _claim(
+        "order by r.lease_until\n    limit 1\n    for update skip locked;",
+        "order by r.lease_until\n    limit 1;",
+        "test_claims.py::test_an_expired_run_whose_row_somebody_holds_is_left_alone",
+    ),
+    "recovery without the jobs' locks": _claim(
+        "if not found or not stats_private.try_lock_jobs(v_run.id) then",
+        "if not found then",
+        "test_claims.py::test_recovery_waits_for_no_job_row_and_the_next_account_is_claimed",
+    ),
+    "recovery that waits for job rows": _claim(
+        "where j.run_id = p_run_id and j.status = 'processing'\n        for update skip locked",
+        "where j.run_id = p_run_id and j.status = 'processing'\n        for update",
+        "test_claims.py::test_recovery_waits_for_no_job_row_and_the_next_account_is_claimed",
+    ),
+    "claim of the slot that is kept from batches": Twin(
+        "pipeline/claim.sql",
+        "if v_needs_batches and stats_private.batch_slots_are_taken() then",
+        "if false then",
+        "tests/batches/test_slots.py::test_one_slot_is_kept_from_accounts_that_need_batches",
+    ),
+    # ------------------------------------------------ large accounts
+    "large accounts that are tried at every claim": Twin(
+        "pipeline/claim.sql",
+        "and (not j.metadata ? 'needs_batches' or not (select stats_private.batch_slots_are_taken()))",
+        "",
+        "tests/batches/test_slots.py::test_a_claim_does_not_lock_every_large_account_that_waits",
+    ),
+    "large accounts that are not marked": Twin(
+        "pipeline/claim.sql",
+        "set metadata = j.metadata || '{\"needs_batches\": true}'",
+        "set metadata = j.metadata",
+        "tests/batches/test_slots.py::test_a_claim_does_not_lock_every_large_account_that_waits",
+    ),
+    "a claim that locks as many accounts as wait": Twin(
+        "pipeline/claim.sql",
+        " limit 50 loop",
+        " loop",
+        "tests/batches/test_slots.py::test_a_claim_does_not_lock_every_large_account_that_waits",
+    ),
+    "a mark that stays": Twin(
+        "pipeline/claim.sql",
+        "metadata = j.metadata - 'needs_batches',",
+        "",
+        "tests/batches/test_slots.py::test_a_large_account_that_was_passed_by_is_claimed_when_a_slot_is_free",
+    ),
+    "marked accounts that wait for ever": Twin(
+        "pipeline/claim.sql",
+        "or not (select stats_private.batch_slots_are_taken()))",
+        ")",
+        "tests/batches/test_slots.py::test_a_large_account_that_was_passed_by_is_claimed_when_a_slot_is_free",
+    ),
+    "a busy account that is computed in batches for ever": Twin(
+        "pipeline/claim.sql",
+        "p_invalidations < s.max_attempts and ",
+        "",
+        "tests/batches/test_invalidation.py"
+        "::test_an_account_saved_between_any_two_steps_is_in_the_end_computed_at_once",
+    ),
+    # ------------------------------------------------ runs that back off, stages that pause
+    "a backing-off run that keeps its slot": Twin(
+        "pipeline/claim.sql",
+        "where r.phase in ('claimed', 'computed') and r.retry_not_before is null\n$$;",
+        "where r.phase in ('claimed', 'computed')\n$$;",
+        "tests/batches/test_retry.py::test_a_run_that_backs_off_leaves_its_slot_to_others_and_waits_for_one",
+    ),
+    "resumption past the cap": Twin(
+        "pipeline/claim.sql",
+        "if v_run.retry_not_before is not null then",
+        "if false then",
+        "tests/batches/test_retry.py"
+        "::test_a_run_whose_lease_ran_out_while_it_backed_off_still_waits_for_a_slot",
+    ),
+    "recovery of a run that nobody may work on": Twin(
+        "pipeline/claim.sql",
+        "and not stats_private.stage_is_paused(case r.phase when 'claimed' then 'compute' else 'publish' end)",
+        "",
+        "tests/operations/test_pause.py::test_a_pause_uses_up_no_attempts",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_twin_is_noticed(name: str, twins_trial: Trial, tmp_path: Path) -> None:
+    twins_trial.must_be_red(TWINS[name], tmp_path)

@@ -1,0 +1,156 @@
+"""Twins of compute: the inputs that it checks, its batches, and the retries of those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .trial import Trial
+from .twin import Twin
+
+
+def _compute(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/compute.sql", line, instead, f"tests/interleavings/{node}")
+
+
+def _inputs(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/batch_inputs.sql", line, instead, f"tests/{node}")
+
+
+def _retry(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/batch_retry.sql", line, instead, f"tests/{node}")
+
+
+_TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
+
+TWINS: dict[str, Twin] = {
+    "compute under another policy than the run's": _inputs(
+        "when p_run.policy_version <> (select p.policy_version from public.stats_projection_policy p) then 'policy'",
+        "when false then 'policy'",
+        "interleavings/test_writes_meanwhile.py::test_a_policy_change_before_the_compute_invalidates_the_run",
+    ),
+    "batches over a newer write": _inputs(
+        "when (b ->> 'source_revision')"
+        "::bigint <> stats_private.source_revision(p_run.user_id) then 'source'",
+        "when false then 'source'",
+        "interleavings/test_batch_inputs.py::test_what_moves_between_two_batches_invalidates_the_run[source]",
+    ),
+    "batches past midnight": _inputs(
+        "when (b ->> 'anchor')::date <> stats_private.utc_today() then 'anchor'",
+        "when false then 'anchor'",
+        "interleavings/test_batch_inputs.py::test_what_moves_between_two_batches_invalidates_the_run[anchor]",
+    ),
+    "batches on a base that moved": _inputs(
+        ") then 'base'",
+        ") and false then 'base'",
+        "interleavings/test_batch_inputs.py::test_what_moves_between_two_batches_invalidates_the_run[base]",
+    ),
+    "batches on outputs that somebody touched": _inputs(
+        "when b -> 'outputs' <> stats_private.output_revision(p_run.id, p_run.lease_token) then 'outputs'",
+        "when false then 'outputs'",
+        "interleavings/test_batch_inputs.py"
+        "::test_what_moves_between_two_batches_invalidates_the_run[outputs]",
+    ),
+    "batches at any offset": _compute(
+        "if p_expected_offset is distinct from (",
+        "if false and p_expected_offset is distinct from (",
+        "test_doubled_messages.py::test_a_message_of_a_batch_chain_that_comes_late_or_twice_changes_nothing",
+    ),
+    "two batches in one transaction": _compute(
+        "elsif v_run.payload #>> '{_batch,xid}' = pg_current_xact_id()::text then",
+        "elsif false then",
+        "test_doubled_messages.py::test_a_transaction_advances_a_run_by_one_step_however_often_it_calls",
+    ),
+    "compute that lets errors through": _compute(
+        "when others then",
+        "when assert_failure then",
+        "test_failures.py::test_an_error_inside_is_recorded_and_leaves_nothing_partial[raise-compute]",
+    ),
+    "compute that lets its timeout through": _compute(
+        "when query_canceled then",
+        "when assert_failure then",
+        "test_failures.py::test_the_statement_timeout_is_recorded[compute]",
+    ),
+    "compute that swallows a person's cancel": _compute(
+        _TIMEOUT,
+        "if false then",
+        "test_failures.py::test_a_persons_cancel_is_raised_on_and_the_run_stays_as_it_was[compute]",
+    ),
+    "readmission before its time": _retry(
+        "and r.retry_not_before <= clock_timestamp()",
+        "and r.retry_not_before is not null",
+        "interleavings/test_batch_retries.py"
+        "::test_a_run_that_backs_off_comes_back_when_its_time_has_come_and_not_before",
+    ),
+    "readmission that waits for a run's row": _retry(
+        "order by r.retry_not_before\n    limit 1\n    for update skip locked;",
+        "order by r.retry_not_before\n    limit 1\n    for update;",
+        "interleavings/test_batch_retries.py"
+        "::test_a_run_that_backs_off_and_whose_row_somebody_holds_keeps_no_claim_waiting",
+    ),
+    "readmission into the slot that is kept from batches": _retry(
+        "and not stats_private.batch_slots_are_taken()",
+        "",
+        "batches/test_retry.py::test_a_run_that_comes_back_does_not_take_the_slot_of_the_small_accounts",
+    ),
+    "readmission without a new lease": _retry(
+        "perform stats_private.hold_lease(v_run);",
+        "perform 1;",
+        "interleavings/test_batch_retries.py::test_a_run_that_comes_back_has_a_whole_lease_and_ends",
+    ),
+    "batches that are retried without end": _retry(
+        "< s.max_attempts",
+        "< 1000",
+        "interleavings/test_batch_retries.py"
+        "::test_a_batch_is_tried_again_as_often_as_the_attempts_and_no_more",
+    ),
+    "resumption without a look at the inputs": _retry(
+        "or stats_private.invalidation_of(p_run) is not null",
+        "or false",
+        "batches/test_resume.py::test_it_is_not_resumed_where_an_input_moved_meanwhile[source]",
+    ),
+    "resumption without end": _retry(
+        "or not stats_private.batch_may_retry(p_run)",
+        "or false",
+        "batches/test_resume.py::test_it_is_resumed_a_bounded_number_of_times_and_then_begins_anew",
+    ),
+    "batches whose source is read after their list": Twin(
+        "pipeline/batches.sql",
+        "'source_revision', v_source_revision,",
+        "'source_revision', stats_private.source_revision(p_run.user_id),",
+        "tests/interleavings/test_batch_inputs.py"
+        "::test_a_save_while_the_list_is_frozen_is_noticed_by_the_next_step",
+    ),
+    "a lease shorter than the backoff": Twin(
+        "pipeline/batch_retry.sql",
+        "w.wait + (s.compute_budget_ms + s.publish_budget_ms)",
+        "(s.compute_budget_ms + s.publish_budget_ms)",
+        "tests/batches/test_retry.py"
+        "::test_the_lease_of_a_run_that_backs_off_covers_the_wait_a_compute_and_a_publication",
+    ),
+    # ------------------------------------------------ no more than the scope
+    "compute of days before the scope": Twin(
+        "pipeline/compute.sql",
+        "else coalesce(p_run.from_date, '-infinity') end;",
+        "else '-infinity' end;",
+        "tests/numbers/test_work_is_bounded.py"
+        "::test_one_edited_session_of_today_costs_the_same_whatever_the_account_has[small account]",
+    ),
+    "compute of exercises outside the scope": Twin(
+        "pipeline/compute.sql",
+        "stats_private.candidate_exercises(p_run.user_id, p_run.exercise_ids) c)",
+        "stats_private.candidate_exercises(p_run.user_id, '{}') c)",
+        "tests/numbers/test_work_is_bounded.py::test_another_exercise_of_the_same_day_is_not_read",
+    ),
+    "compute that does not renew its lease": _compute(
+        "perform stats_private.hold_lease(v_run);",
+        "perform set_config('lift_guild.stats_lease_token', v_run.lease_token::text, true);",
+        "test_doubled_messages.py::test_a_stage_renews_its_lease[compute]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_twin_is_noticed(name: str, twins_trial: Trial, tmp_path: Path) -> None:
+    twins_trial.must_be_red(TWINS[name], tmp_path)

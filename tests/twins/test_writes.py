@@ -1,0 +1,168 @@
+"""Twins of the writes: the queue that they fill, and the receipts that they leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .trial import Trial
+from .twin import Twin
+
+
+def _enqueue(line: str, instead: str, node: str) -> Twin:
+    return Twin("queue/enqueue_job.sql", line, instead, f"tests/interleavings/{node}")
+
+
+TWINS: dict[str, Twin] = {
+    "enqueue without the write lock": _enqueue(
+        "perform stats_private.lock_writes(p_user_id);",
+        "perform 1;",
+        "test_writes_meanwhile.py"
+        "::test_an_enqueue_followed_by_a_save_in_one_transaction_never_deadlocks_with_a_publication",
+    ),
+    "enqueue into a row that a claim takes": _enqueue(
+        "limit 1\n    for update skip locked;",
+        "limit 1;",
+        "test_generations.py::test_a_save_meets_an_open_claim_and_neither_waits_nor_touches_what_it_took",
+    ),
+    "enqueue that waits for a claim": _enqueue(
+        "limit 1\n    for update skip locked;",
+        "limit 1\n    for update;",
+        "test_generations.py::test_a_save_meets_an_open_claim_and_neither_waits_nor_touches_what_it_took",
+    ),
+    "save without the write lock": Twin(
+        "writes/save_session_v5.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/interleavings/test_receipts.py::test_a_save_from_two_devices_at_once_is_written_once",
+    ),
+    "save without a look at its receipt": Twin(
+        "writes/save_session_v5.sql",
+        "if v_replayed is not null then",
+        "if false then",
+        "tests/interleavings/test_receipts.py::test_a_save_or_a_delete_that_is_sent_again_writes_nothing",
+    ),
+    "a receipt for whatever comes under its mutation": Twin(
+        "writes/receipts.sql",
+        "elsif v_receipt.payload_hash <> p_payload_hash then",
+        "elsif false then",
+        "tests/writes/test_save_session.py::test_another_write_under_a_used_mutation_is_refused",
+    ),
+    "delete without the write lock": Twin(
+        "writes/delete_session_v5.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/interleavings/test_receipts.py::test_a_delete_from_two_devices_at_once_is_done_once",
+    ),
+    "delete without a look at its receipt": Twin(
+        "writes/delete_session_v5.sql",
+        "if v_replayed is not null then",
+        "if false then",
+        "tests/interleavings/test_receipts.py::test_a_save_or_a_delete_that_is_sent_again_writes_nothing",
+    ),
+    "a stated 1RM without the write lock": Twin(
+        "writes/set_manual_pr_v1.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/writes/test_two_devices.py::test_an_initial_1rm_is_one_whoever_states_it",
+    ),
+    "a stated 1RM without a look at its receipt": Twin(
+        "writes/set_manual_pr_v1.sql",
+        "if v_replayed is not null then",
+        "if false then",
+        "tests/writes/test_two_devices.py::test_one_stated_1rm_is_written_once",
+    ),
+    "a deleted 1RM without the write lock": Twin(
+        "writes/delete_manual_pr_v1.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/writes/test_two_devices.py::test_one_stated_1rm_is_deleted_once",
+    ),
+    "a deleted 1RM without a look at its receipt": Twin(
+        "writes/delete_manual_pr_v1.sql",
+        "if v_replayed is not null then",
+        "if false then",
+        "tests/writes/test_two_devices.py::test_one_stated_1rm_is_deleted_once",
+    ),
+    "an exercise without the write lock": Twin(
+        "writes/upsert_exercise_v1.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/writes/test_two_devices.py::test_a_change_of_tracking_that_is_changed_back_is_two_generations",
+    ),
+    "an archive without the write lock": Twin(
+        "writes/archive_exercise_v1.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/writes/test_two_devices.py::test_no_session_takes_an_exercise_that_is_being_archived",
+    ),
+    "an external identity without the write lock": Twin(
+        "writes/resolve_external_exercise_v1.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/writes/test_two_devices.py::test_one_external_identity_becomes_one_exercise",
+    ),
+    "a batch import without the write lock": Twin(
+        "writes/import_wodup_batch.sql",
+        "perform stats_private.lock_writes(v_user_id);",
+        "perform 1;",
+        "tests/writes/test_two_devices.py::test_one_batch_is_imported_once",
+    ),
+    "a save over a version that is not the newest": Twin(
+        "writes/session_rows.sql",
+        "elsif v_session.updated_at <> p_expected_updated_at::timestamptz then",
+        "elsif false then",
+        "tests/writes/test_save_session.py"
+        "::test_an_edit_of_a_version_that_is_no_longer_the_newest_is_refused",
+    ),
+    "an edit that keeps its version": Twin(
+        "writes/session_rows.sql",
+        "updated_at = greatest(excluded.updated_at, w.updated_at + interval '1 microsecond')",
+        "updated_at = w.updated_at",
+        "tests/writes/test_save_session.py"
+        "::test_an_edit_of_a_version_that_is_no_longer_the_newest_is_refused",
+    ),
+    # ------------------------------------------------ the catalog that a write relies on
+    "a hold on the catalog that holds nothing": Twin(
+        "writes/session_exercises.sql",
+        "\n    for key share;",
+        ";",
+        "tests/writes/test_catalog_meanwhile.py"
+        "::test_a_change_of_the_catalog_waits_for_a_write_that_has_checked_it[a save]",
+    ),
+    "a save without a hold on the catalog": Twin(
+        "writes/save_session_v5.sql",
+        "perform stats_private.hold_global_exercises(v_exercise_ids);",
+        "",
+        "tests/writes/test_catalog_meanwhile.py"
+        "::test_a_change_of_the_catalog_waits_for_a_write_that_has_checked_it[a save]",
+    ),
+    "a stated 1RM without a hold on the catalog": Twin(
+        "writes/set_manual_pr_v1.sql",
+        "perform stats_private.hold_global_exercises(array[p_exercise_id]);",
+        "",
+        "tests/writes/test_catalog_meanwhile.py"
+        "::test_a_change_of_the_catalog_waits_for_a_write_that_has_checked_it[a stated 1RM]",
+    ),
+    "a batch import without a hold on the catalog": Twin(
+        "writes/import_wodup_batch.sql",
+        "perform stats_private.hold_global_exercises(array(\n"
+        "            select m.value ->> 'exercise_id' from jsonb_each(v_movements) m));",
+        "",
+        "tests/writes/test_catalog_meanwhile.py"
+        "::test_a_change_of_the_catalog_waits_for_a_write_that_has_checked_it[an import]",
+    ),
+    "a change of the catalog without the exercise's row lock": Twin(
+        "writes/upsert_exercise_v1.sql",
+        "x.owner_user_id is null for update;",
+        "x.owner_user_id is null;",
+        "tests/writes/test_catalog_meanwhile.py"
+        "::test_a_change_of_the_catalog_waits_for_a_write_that_has_checked_it[a save]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_twin_is_noticed(name: str, twins_trial: Trial, tmp_path: Path) -> None:
+    twins_trial.must_be_red(TWINS[name], tmp_path)
