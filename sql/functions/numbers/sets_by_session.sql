@@ -61,14 +61,20 @@ as $$
         where p_from_date > '-infinity'
         offset 0
     ),
+    -- Put in the order of the groups, which what follows says it keeps: so the parts are sorted, not their sets.
     parts as (
-        select p.id, p.exercise, w.day, w.turn, p.is_lifted, p.is_held, p.is_assisted
-        from parts_of_exercises p
-        join sessions w on w.id = p.session_id
-        union all
-        select p.id, x.exercise, p.day, p.turn, x.is_lifted, x.is_held, x.is_assisted
-        from parts_of_sessions p
-        join exercises x on x.exercise_id = p.exercise_id
+        select u.*
+        from (
+            select p.id, p.exercise, w.day, w.turn, p.is_lifted, p.is_held, p.is_assisted
+            from parts_of_exercises p
+            join sessions w on w.id = p.session_id
+            union all
+            select p.id, x.exercise, p.day, p.turn, x.is_lifted, x.is_held, x.is_assisted
+            from parts_of_sessions p
+            join exercises x on x.exercise_id = p.exercise_id
+        ) u
+        order by u.exercise, u.day, u.turn
+        offset 0
     ),
     completed as (
         select
@@ -87,6 +93,7 @@ as $$
             (c.weight_kg * 100)::bigint as weight,
             (c.distance_m * 100)::bigint as distance
         from completed c
+        order by c.exercise, c.day, c.turn
         offset 0
     ),
     -- What a set counts for: reps (null: no lift); load (null: no weight that counts as lifted or held); lifted (the
@@ -104,6 +111,7 @@ as $$
                 then stats_private.e1rm(c.weight, c.reps, p_formula, p_max_reps) end as e1rm,
             case when c.is_working and c.is_assisted and c.reps > 0 then c.weight end as assistance
         from measured c
+        order by c.exercise, c.day, c.turn
         offset 0
     )
     select

@@ -22,11 +22,12 @@ begin
                 array(
                     select e
                     from (
+                        -- In the order in which jsonb keeps keys (shorter ones first): sorting them is a tenth.
                         select
-                            s.exercise_id, s.best_weight_kg, s.best_weight_on, s.best_weight_session_id,
-                            s.best_e1rm_kg, s.best_e1rm_on, s.best_e1rm_session_id, s.one_rm_kg, s.one_rm_source,
-                            s.one_rm_on, s.weight_30d_kg, s.e1rm_30d_kg, s.weight_30d_last_year_kg,
-                            s.e1rm_30d_last_year_kg, s.last_performed_on, s.sessions_30d, s.records_30d
+                            s.one_rm_kg, s.one_rm_on, s.e1rm_30d_kg, s.exercise_id, s.records_30d, s.best_e1rm_kg,
+                            s.best_e1rm_on, s.sessions_30d, s.one_rm_source, s.weight_30d_kg, s.best_weight_kg,
+                            s.best_weight_on, s.last_performed_on, s.best_e1rm_session_id, s.e1rm_30d_last_year_kg,
+                            s.best_weight_session_id, s.weight_30d_last_year_kg
                         from public.user_pr_exercise_summary_snapshots s
                         where s.user_id = v_user_id and s.as_of_date = p_as_of
                         order by s.exercise_id
