@@ -1,7 +1,8 @@
 """How fast accounts roll over at midnight, and what a claim costs while all of them wait.
 
-`python -m bench.rollover [ACCOUNTS]` makes published accounts with a history each, lets a day pass, and drains them
-through pages, claims, computes and publications by direct SQL: one connection, then two. It prints accounts a second.
+`python -m bench rollover [ACCOUNTS]` makes published accounts with a history each, lets a day pass, and drains them
+through pages, claims, computes and publications: by direct SQL on one connection, then on two, and by the workers of a
+whole stack as `stats-refresh up` starts it. It prints accounts a second.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from celery import Celery
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from bench.report import Measured, print_report
 from ops.embedded.postgres import PostgresServer
+from ops.embedded.process import wait_until
+from ops.stack import running_stack
 from sql.migrate import migrate
+from tasks.broker import broker_url
+from tasks.config import Config
 from tasks.maintenance import ROLLOVER
 from tasks.pipeline import CLAIM, COMPUTE, PUBLISH
 from tasks.transaction import Answer, run_stage
@@ -79,13 +85,7 @@ def run(arguments: Sequence[str]) -> list[Measured]:
         admin = create_engine(server.url(), poolclass=NullPool)
         migrate(admin)
         engine = create_engine(server.url(), pool_size=2)
-        _administer(
-            admin,
-            "insert into public.exercises (id, name, tracking)"
-            " select 'bench:' || n, 'Exercise ' || n, 'weight_reps' from generate_series(1, 5) n",
-        )
-        with admin.begin() as connection:
-            connection.execute(_HISTORIES, {"accounts": accounts, "sessions": SESSIONS})
+        _make_histories(admin, accounts)
         _administer(
             admin, "update public.stats_projection_worker_settings set active_lease_cap = 4", "analyze"
         )
@@ -93,7 +93,41 @@ def run(arguments: Sequence[str]) -> list[Measured]:
         measured = [_drain(admin, engine, connections) for connections in (1, 2)]
         measured.append(_claims(admin, engine))
         engine.dispose()
-    return measured
+    return [*measured, _by_workers(accounts)]
+
+
+def _make_histories(admin: Engine, accounts: int) -> None:
+    _administer(
+        admin,
+        "insert into public.exercises (id, name, tracking)"
+        " select 'bench:' || n, 'Exercise ' || n, 'weight_reps' from generate_series(1, 5) n",
+    )
+    with admin.begin() as connection:
+        connection.execute(_HISTORIES, {"accounts": accounts, "sessions": SESSIONS})
+
+
+def _by_workers(accounts: int) -> Measured:
+    with running_stack(Config(database_url=None, redis_url=None, data_dir=None)) as stack:
+        admin = create_engine(stack.urls.admin_url, poolclass=NullPool)
+        sender = Celery("bench", broker=broker_url(str(stack.urls.redis_url)), set_as_current=False)
+        _make_histories(admin, accounts)
+        sender.send_task("stats.claim", queue="pipeline")
+        _wait_for_none(admin, "public.user_stats_refresh_state where applied_version < requested_version")
+        _administer(admin, "analyze", *_A_DAY_PASSES)
+        started = time.perf_counter()
+        sender.send_task("stats.rollover", queue="maintenance")
+        _wait_for_none(admin, "public.user_pr_overview_rollover_state where due_at <= clock_timestamp()")
+        seconds = time.perf_counter() - started
+    return Measured("rolling accounts over, by the workers", accounts / seconds, "accounts/s")
+
+
+def _wait_for_none(admin: Engine, rows: str) -> None:
+    def there_is_none() -> bool:
+        with admin.begin() as connection:
+            return not connection.scalar(text(f"select exists (select from {rows})"))
+
+    if not wait_until(there_is_none, 600):
+        raise TimeoutError(f"still after ten minutes: {rows}")
 
 
 def _drain(admin: Engine, engine: Engine, connections: int) -> Measured:

@@ -15,10 +15,12 @@ from redis import WatchError
 from redis.client import Pipeline
 
 from schedules.counters import count_missed
+from schedules.entries import PHASES
 
 
 class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
-    """Interval entries keep to the grid last_run_at + n x every; slots that were missed are skipped and counted.
+    """Interval entries keep to the grid last_run_at + n x every, each at its phase of the second; slots that were
+    missed are skipped and counted.
 
     A tick writes last run and due time, an edit writes definition and due time; both do so only on the entry as
     they read it. With RedBeat's own writes a tick in flight would put back the due time of the old cadence.
@@ -53,8 +55,9 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
             return None
         every, last = self.schedule.run_every, self.last_run_at
         if every.total_seconds().is_integer():
-            # On whole seconds a run that starts a little late still falls into its own second.
-            last = last.replace(microsecond=0)
+            # Early in its second, so that a run that starts a little late still falls into it.
+            phase = PHASES.get(self.name, timedelta(0))
+            last = (last - phase).replace(microsecond=0) + phase
         late = self._default_now() - last
         slots = late // every
         if slots < 1:

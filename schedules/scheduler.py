@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
+from celery import Celery
 from celery.utils.log import get_logger
-from redbeat.schedulers import RedBeatScheduler, acquire_distributed_beat_lock
-from redis.exceptions import LockError
+from redbeat.schedulers import RedBeatScheduler, acquire_distributed_beat_lock, get_redis
+from redis.exceptions import LockError, RedisError
 
 from schedules.entry import FixedRateEntry
 from schedules.install import install_missing
@@ -25,12 +27,40 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
     Entry = FixedRateEntry
     _reconciled_at = 0.0
 
+    def __init__(self, app: Celery, **kwargs: object) -> None:
+        _require_redis(app)
+        super().__init__(app, **kwargs)
+
     def setup_schedule(self) -> None:
-        super().setup_schedule()
+        try:
+            super().setup_schedule()
+        except RedisError as error:
+            # The client has tried for a minute. Whatever supervises beat starts it again.
+            raise SystemExit(f"stats-refresh: Redis does not answer, beat ends: {error}") from error
         installed = install_missing(self.app)
         self._reconciled_at = time.monotonic()
         if installed:
             logger.info("beat: installed %s", ", ".join(installed))
+
+    @property
+    def schedule(self) -> dict[str, FixedRateEntry]:
+        """The entries that are due, and all that fall due before the next tick.
+
+        RedBeat looks at one of those only, the first by the whole second: beat would sleep over the others' phases.
+        """
+        redis, key = get_redis(self.app), self.app.redbeat_conf.schedule_key
+        soon = time.time() + self.max_interval
+        found: dict[str, FixedRateEntry] = {}
+        for entry_key in redis.zrangebyscore(key, 0, soon):
+            try:
+                entry = FixedRateEntry.from_key(entry_key, app=self.app)
+            except KeyError:
+                # The reconciler puts it back whole where it is one of this release.
+                logger.warning("beat: %s has a due time and no definition: removed", entry_key)
+                redis.zrem(key, entry_key)
+                continue
+            found[entry.name] = entry
+        return found
 
     def tick(self, **kwargs: object) -> float:
         self._hold_lock()
@@ -71,6 +101,15 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
                 ", ".join(restored),
                 extra={"action": "reconcile", "entries": restored},
             )
+
+
+def _require_redis(app: Celery) -> None:
+    """Refuse to start without one, in a line: what Celery asks beat's first signal comes after its first command."""
+    if urlsplit(app.conf.redbeat_redis_url).scheme not in ("redis", "rediss", "unix"):
+        raise SystemExit(
+            "stats-refresh: the schedule lives in Redis: set STATS_REFRESH_REDIS_URL, or run `stats-refresh up`,"
+            " which brings its own servers"
+        )
 
 
 class _Holder:

@@ -1,11 +1,13 @@
 """One chain for each maintenance task: while one goes through a backlog, the beats don't start further ones.
 
-Without it every beat of a long backlog would leave one more message that sends itself again.
+Without it every beat of a long backlog would leave one more message that sends itself again, and a message that the
+broker delivers twice would go on as two chains.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 
 from redis import RedisError
 
@@ -13,21 +15,33 @@ from tasks.redis_client import quick_redis
 
 logger = logging.getLogger(__name__)
 
-_LOST_AFTER_SECONDS = 180
-"""A chain whose message was lost is given up then; longer than the hard limit of one page."""
+LOST_AFTER_SECONDS = 30
+"""A chain that is not heard of for so long is given up, and the next beat starts another. It may have been late only,
+behind the other pages of its worker: then it finds that it is no longer the one and ends."""
+
+# Redis keeps the link that the chain's next message carries. A copy of an earlier message carries an older one.
+_ADVANCE = """
+    local link = redis.call('get', KEYS[1])
+    if link and link ~= ARGV[1] then return 0 end
+    if ARGV[2] == '' then redis.call('del', KEYS[1]) else redis.call('set', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
+    return 1
+"""
 
 
-def may_continue(task: str, *, more: bool, fired_by_beat: bool) -> bool:
-    """Tell whether the run should send its task again; remembers that the chain lives, or that it has ended.
+def next_link(task: str, link: str | None, *, more: bool) -> str | None:
+    """Return what the task's next message is to carry; None where the run should not send one.
 
-    A Redis that is away ends the chain: the next beat begins another.
+    `link` is what the run's own message carried, None for one that a beat or a person sent, which only starts a chain
+    where none is alive. A Redis that is away ends the chain: the next beat begins another.
     """
-    key = f"stats-refresh:chain:{task}"
+    if link is None and not more:
+        return None
+    following = uuid.uuid4().hex if more else ""
     try:
-        if more:
-            return bool(quick_redis().set(key, "alive", ex=_LOST_AFTER_SECONDS, nx=fired_by_beat))
-        if not fired_by_beat:
-            quick_redis().delete(key)
+        advanced = quick_redis().eval(
+            _ADVANCE, 1, f"stats-refresh:chain:{task}", link or "", following, LOST_AFTER_SECONDS
+        )
     except RedisError as error:
         logger.warning("%s: its chain ends here, the next beat goes on: %s", task, error)
-    return False
+        return None
+    return following if advanced and more else None

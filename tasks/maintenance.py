@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasks.app import app
 from tasks.beats import entry_of
-from tasks.chain import may_continue
+from tasks.chain import next_link
 from tasks.config import config
 from tasks.database import engine
 from tasks.execution import StageFailed, execute
@@ -31,16 +31,16 @@ _DID_A_PAGE = ("purged", "enqueued", "scanned", "walked")
 
 
 @app.task(name="stats.purge_history", bind=True, throws=(StageFailed,))
-def purge_history(self: Task) -> Answer:
+def purge_history(self: Task, link: str | None = None) -> Answer:
     """Remove one page of what only grows."""
-    return _page(self, PURGE)
+    return _page(self, PURGE, link)
 
 
 @app.task(name="stats.rollover", bind=True, throws=(StageFailed,))
-def rollover(self: Task) -> Answer:
+def rollover(self: Task, link: str | None = None) -> Answer:
     """Request a new generation for one page of the accounts whose day has turned."""
     try:
-        return _page(self, ROLLOVER)
+        return _page(self, ROLLOVER, link)
     finally:
         # A page that failed or could not run says so too. Once a beat, not for each page of a chain.
         if entry_of(self.request) is not None:
@@ -48,27 +48,26 @@ def rollover(self: Task) -> Answer:
 
 
 @app.task(name="stats.repair", bind=True, throws=(StageFailed,))
-def repair(self: Task) -> Answer:
+def repair(self: Task, link: str | None = None) -> Answer:
     """Look through one page of source rows for read models that don't follow from them."""
-    return _page(self, REPAIR)
+    return _page(self, REPAIR, link)
 
 
 @app.task(name="stats.catalog", bind=True, throws=(StageFailed,))
-def catalog(self: Task) -> Answer:
+def catalog(self: Task, link: str | None = None) -> Answer:
     """Request a new generation for one page of the accounts that use a changed exercise."""
-    return _page(self, CATALOG)
+    return _page(self, CATALOG, link)
 
 
-def _page(task: Task, statement: TextClause) -> Answer:
-    return execute(task, "maintenance", statement, {}, partial(_go_on, task))
+def _page(task: Task, statement: TextClause, link: str | None) -> Answer:
+    return execute(task, "maintenance", statement, {}, partial(_go_on, task, link))
 
 
-def _go_on(task: Task, answer: Answer) -> None:
+def _go_on(task: Task, link: str | None, answer: Answer) -> None:
     """Send the task itself while there is more: a backlog does not wait a minute for each page."""
     more = answer["response"] in _DID_A_PAGE and bool(answer.get("has_more") or answer.get("behind"))
-    fired_by_beat = entry_of(task.request) is not None
-    if config().wake == "on" and may_continue(str(task.name), more=more, fired_by_beat=fired_by_beat):
-        send(app, [Message(str(task.name))])
+    if config().wake == "on" and (following := next_link(str(task.name), link, more=more)) is not None:
+        send(app, [Message(str(task.name), {"link": following})])
 
 
 def _warn_of_late_rollovers() -> None:

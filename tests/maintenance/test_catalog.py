@@ -297,6 +297,37 @@ def test_a_new_policy_walks_every_account_page_by_page(database, stages, pages, 
     assert_all_equal_reckoning(database, users)
 
 
+def test_a_policy_that_commits_while_the_walk_of_the_one_before_is_under_way_loses_nobody(
+    database, stages, pages, users
+):
+    database.as_service()("select public.update_stats_projection_policy_v1('epley', 8)")
+    pages.walk(4)
+    with admin_session(database, "late") as late:
+        late.run("select public.update_stats_projection_policy_v1('lombardi')")
+        # The scope is the open transaction's: the walk leaves it alone rather than waiting.
+        assert pages.walk()["response"] == "idle"
+        late.commit()
+
+    pages.walk_to_the_end(4)
+    assert requested(database) == ids(users)
+    stages.drain()
+    assert_all_equal_reckoning(database, users)
+
+
+def test_a_worker_that_dies_in_a_page_of_a_policy_loses_nobody(database, stages, pages, users):
+    database.as_service()("select public.update_stats_projection_policy_v1('epley', 8)")
+    pages.walk(2)
+    with contextlib.suppress(DBAPIError), session(database, "dying worker") as dying:
+        assert dying.run(WALK, limit=2)["requested"] == 2
+        database.admin("select pg_catalog.pg_terminate_backend(:pid, 10000)", pid=dying.pid)
+
+    assert requested(database) == ids(users[:2])
+    pages.walk_to_the_end(2)
+    assert requested(database) == ids(users)
+    stages.drain()
+    assert_all_equal_reckoning(database, users)
+
+
 def test_who_is_published_under_the_old_policy_after_the_walk_passed_is_not_lost(database, stages, pages):
     """A first run that was computed before the change is published after it."""
     account = AppAccount(database)

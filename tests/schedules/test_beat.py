@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
-from support.rig import CeleryProcess, Rig, soon
+from support.rig import ROOT, CeleryProcess, Rig, soon
 
 from schedules.entries import ENTRIES
 from schedules.entry import FixedRateEntry
 from schedules.install import install_missing
 from schedules.operations import set_cadence, set_enabled
-from schedules.settings import LOCK_SECONDS
+from schedules.scheduler import StatsScheduler
+from schedules.settings import LOCK_SECONDS, schedule_app
 
 CLAIM = "lift-guild-stats-refresh"
 COMPUTE = "barbelic-stats-projection-compute"
+PUBLISH = "barbelic-stats-projection-publish"
 CATALOG = "barbelic-stats-catalog-invalidation"
 WARNING = r"WARNING.*Redis had lost or misplaced.*put back"
 
@@ -73,8 +79,28 @@ def test_a_new_cadence_is_in_force_within_two_seconds(beat_rig: Rig, beat: Celer
     assert fires(beat_rig, CATALOG, 2)
 
 
+def test_the_stages_fire_in_the_order_of_the_work(beat_rig: Rig, beat: CeleryProcess) -> None:
+    """Claim, compute, publish within each second: what one leaves, the next finds without another second's wait."""
+    sending = r"Sending due task .* \(stats\.(claim|compute|publish)\)"
+    # The first second of a beat's life fires all that is due at once.
+    beat.wait_for(sending, 9)
+    began = beat.count(sending)
+    beat.wait_for(sending, began + 9)
+
+    found = [match[1] for line in list(beat.lines) if (match := re.search(sending, line))][began : began + 9]
+    turn = found.index("claim")
+    assert found[turn:] + found[:turn] == ["claim", "compute", "publish"] * 3
+    phases = {
+        name: FixedRateEntry.named(beat_rig.app, name).last_run_at.microsecond
+        for name in (CLAIM, COMPUTE, PUBLISH)
+    }
+    assert phases == {CLAIM: 0, COMPUTE: 250_000, PUBLISH: 500_000}
+
+
 def test_a_new_cadence_is_in_force_while_ticks_are_in_flight(beat_rig: Rig, beat: CeleryProcess) -> None:
     """Slowed down and sped up again in the middle of its ticks; every time the next beat comes in time."""
+    sending = "Sending due task barbelic-stats-projection-compute"
+    identity, sent, counted = definition(beat_rig, COMPUTE), beat.count(sending), beat_rig.runs(COMPUTE)
     for _ in range(4):
         assert fires(beat_rig, COMPUTE, 2)
         set_cadence(beat_rig.app, COMPUTE, "1h", None)
@@ -85,6 +111,10 @@ def test_a_new_cadence_is_in_force_while_ticks_are_in_flight(beat_rig: Rig, beat
     runs = beat_rig.runs(COMPUTE)
     set_cadence(beat_rig.app, COMPUTE, "1s", None)
     assert soon(lambda: beat_rig.runs(COMPUTE) > runs, 2)
+
+    # Nothing else has changed, and each run that was sent is counted.
+    assert definition(beat_rig, COMPUTE) == identity
+    assert soon(lambda: beat.count(sending) - sent == beat_rig.runs(COMPUTE) - counted, 5)
 
 
 def test_an_operators_edits_outlive_beats_and_deploys(beat_rig: Rig, beat: CeleryProcess) -> None:
@@ -149,3 +179,28 @@ def test_beat_sits_out_an_outage_of_redis(beat_rig: Rig, beat: CeleryProcess) ->
     beat_rig.valkey.start()
     assert fires(beat_rig, CLAIM, 10)
     assert beat.is_running()
+
+
+@pytest.mark.parametrize("url", [None, "memory://"])
+def test_a_beat_without_redis_says_so_in_a_line(url: str | None) -> None:
+    ours = {"STATS_REFRESH_DATABASE_URL": "postgresql://nobody@nowhere/none"}
+    ours |= {} if url is None else {"STATS_REFRESH_REDIS_URL": url}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")}
+    refused = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "tasks.app", "beat", "--loglevel=INFO"],
+        cwd=ROOT,
+        env=inherited | ours,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stdout + refused.stderr
+    assert "set STATS_REFRESH_REDIS_URL, or run `stats-refresh up`" in refused.stderr
+
+
+def test_a_beat_whose_redis_is_away_ends_with_a_line() -> None:
+    """A supervisor starts it again. With beat's own settings it tries for a minute before."""
+    with pytest.raises(SystemExit, match=r"Redis does not answer, beat ends: .*No such file"):
+        StatsScheduler(schedule_app("unix:///nowhere/valkey.sock"))

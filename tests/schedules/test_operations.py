@@ -16,6 +16,7 @@ import pytest
 from celery import Celery
 from redbeat.schedulers import get_redis
 from redis import Redis
+from redis.client import Pipeline
 
 from ops.discovery import StackUrls
 from ops.embedded.valkey import ValkeyServer
@@ -31,6 +32,8 @@ from schedules.settings import schedule_app
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIM = "lift-guild-stats-refresh"
+COMPUTE = "barbelic-stats-projection-compute"
+PUBLISH = "barbelic-stats-projection-publish"
 ROLLOVER = "lift-guild-pr-overview-snapshot-rollover"
 PURGE = "barbelic-stats-cron-history-purge"
 
@@ -209,6 +212,44 @@ def test_a_tick_in_flight_keeps_the_new_cadence(app: Celery) -> None:
     assert describe(FixedRateEntry.named(app, ROLLOVER).schedule) == "every 1s"
 
 
+def test_a_tick_that_an_edit_overtakes_between_its_read_and_its_write_starts_over(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_cadence(app, ROLLOVER, "1h", None)
+    in_flight = ran(app, ROLLOVER, timedelta(hours=2))
+    write, read = FixedRateEntry._write_due_time, []
+
+    def overtaken(entry: FixedRateEntry, pipe: Pipeline) -> None:
+        read.append(describe(entry.schedule))
+        if len(read) == 1:
+            set_cadence(app, ROLLOVER, "1s", None)
+        write(entry, pipe)
+
+    monkeypatch.setattr(FixedRateEntry, "_write_due_time", overtaken)
+    next(in_flight)
+
+    # The tick, the edit, and the tick on what the edit left.
+    assert read == ["every 1h", "every 1s", "every 1s"]
+    assert due(app, ROLLOVER) <= datetime.now(UTC) + timedelta(seconds=1)
+    assert FixedRateEntry.named(app, ROLLOVER).total_run_count == 2
+
+
+def test_two_edits_at_once_both_stand(app: Celery) -> None:
+    reads = []
+
+    def pause(entry: FixedRateEntry) -> None:
+        reads.append(describe(entry.schedule))
+        if len(reads) == 1:
+            set_cadence(app, ROLLOVER, "5s", None)
+        entry.enabled = False
+
+    FixedRateEntry.named(app, ROLLOVER).edit(pause)
+
+    entry = FixedRateEntry.named(app, ROLLOVER)
+    assert (describe(entry.schedule), entry.enabled) == ("every 5s", False)
+    assert reads == ["every 1m", "every 5s"]
+
+
 def test_an_edit_in_flight_keeps_the_runs_of_the_ticks_meanwhile(app: Celery) -> None:
     """Edits and ticks at once, thousands of them: no run is lost, and the last edit decides when it is due."""
     stop = threading.Event()
@@ -253,6 +294,20 @@ def test_a_grid_off_whole_seconds_moves_onto_them(app: Celery) -> None:
     last = datetime.now(UTC).replace(microsecond=700_000) - timedelta(seconds=5)
     FixedRateEntry.named(app, CLAIM)._next_instance(last_run_at=last)
     assert next(FixedRateEntry.named(app, CLAIM)).last_run_at.microsecond == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "microsecond"), [(CLAIM, 0), (COMPUTE, 250_000), (PUBLISH, 500_000), (ROLLOVER, 0)]
+)
+def test_an_interval_fires_at_its_phase_of_the_second_whatever_the_cadence(
+    app: Celery, name: str, microsecond: int
+) -> None:
+    for every_text in ("1s", "5s"):
+        set_cadence(app, name, every_text, None)
+        ran(app, name, timedelta(seconds=30))
+        entry = next(FixedRateEntry.named(app, name))
+        assert entry.last_run_at.microsecond == microsecond
+        assert due(app, name) - entry.last_run_at <= entry.schedule.run_every
 
 
 def test_list_shows_pauses_runs_and_beats_without_work(

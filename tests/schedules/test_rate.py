@@ -1,29 +1,26 @@
-"""Beats and workers together: sixty runs a minute, and what becomes of beats that find no free process."""
+"""Sixty runs a minute, for three minutes: beside a compute pool that idles, and beside one that is never free."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.app import AppAccount
-from support.races import session
-from support.rig import CeleryProcess, Rig, soon
+from support.rig import Rig, rig, soon
 
 from schedules.counters import counts
+from schedules.entry import FixedRateEntry
 
 CLAIM = "lift-guild-stats-refresh"
 COMPUTE = "barbelic-stats-projection-compute"
 PUBLISH = "barbelic-stats-projection-publish"
 EACH_SECOND = (CLAIM, COMPUTE, PUBLISH)
 SIXTY = dict.fromkeys(EACH_SECOND, 60)
-
-MINUTES = int(os.environ.get("STATS_REFRESH_TEST_MINUTES", "1"))
-"""How many consecutive minutes the rate is watched: of one, only under a busy compute pool; of several, under an idle
-one as well."""
+MINUTES = 3
 
 SLOW_COMPUTE = """
     create function public.compute_slowly() returns trigger language plpgsql as $$
@@ -37,55 +34,76 @@ USUAL_COMPUTE = """
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compute_worker(full_rig: Rig) -> CeleryProcess:
-    """Beside a beat and a worker for the other queues: the pool of one process that a test keeps busy or takes away."""
-    full_rig.worker("pipeline", "maintenance", processes=2)
-    worker = full_rig.worker("compute")
-    full_rig.beat()
-    return worker
+@dataclass(frozen=True)
+class Watched:
+    """A beat with its workers, one of compute among them."""
+
+    rig: Rig
+
+    def counted(self, reason: str) -> dict[str, int]:
+        found = counts(self.rig.redis)[reason]
+        return {entry: found.get(entry, 0) for entry in EACH_SECOND}
+
+    def fired(self) -> dict[str, int]:
+        return {entry: self.rig.runs(entry) for entry in EACH_SECOND}
+
+    def fired_until(self, boundary: datetime) -> dict[str, int]:
+        """Return the runs of each entry that fell before `boundary`, a whole second.
+
+        It is read while the beats go on: those after it are taken off again.
+        """
+        entries = {name: FixedRateEntry.named(self.rig.app, name) for name in EACH_SECOND}
+        later = {
+            name: (entry.last_run_at - boundary) // timedelta(seconds=1) + 1
+            for name, entry in entries.items()
+        }
+        return {name: entry.total_run_count - max(0, later[name]) for name, entry in entries.items()}
+
+    def accounted_for(self) -> dict[str, int]:
+        """Return the beats of each entry that have their row of history, overlaps among them, or were dropped."""
+        rows = self.history("true")
+        dropped = self.counted("dropped")
+        return {entry: rows.get(entry, 0) + dropped[entry] for entry in EACH_SECOND}
+
+    def said_by_workers(self) -> list[str]:
+        return [line for process in self.rig.processes if process.name != "beat" for line in process.lines]
+
+    def history(self, condition: str, **parameters: object) -> Mapping[str, int]:
+        assert self.rig.database is not None
+        return dict(
+            self.rig.database.admin(
+                f"select job_name, count(*) from public.cron_run_history where {condition} group by job_name",
+                **parameters,
+            )
+        )
 
 
-def counted(rig: Rig, reason: str, entry: str) -> int:
-    return counts(rig.redis)[reason].get(entry, 0)
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    with _watched() as made:
+        yield made
 
 
-def fired(rig: Rig) -> dict[str, int]:
-    return {entry: rig.runs(entry) for entry in EACH_SECOND}
-
-
-def missed(rig: Rig) -> dict[str, int]:
-    """Return the slots that beat was too late for; where it starts, with its worker, there may be some."""
-    return {entry: counted(rig, "missed", entry) for entry in EACH_SECOND}
-
-
-def accounted_for(rig: Rig) -> dict[str, int]:
-    """Return the beats of each entry that have their row of history, overlaps among them, or were dropped."""
-    rows = dict(
-        rig.database.admin("select job_name, count(*) from public.cron_run_history group by job_name")
-    )
-    return {entry: rows.get(entry, 0) + counted(rig, "dropped", entry) for entry in EACH_SECOND}
-
-
-def overlaps(rig: Rig, entry: str) -> int:
-    """Return the rows of runs that stepped aside."""
-    [[rows]] = rig.database.admin(
-        "select count(*) from public.cron_run_history"
-        " where job_name = :entry and status = 'succeeded' and response ->> 'response' = 'overlap'",
-        entry=entry,
-    )
-    return rows
-
-
-def until(moment: datetime) -> None:
-    """Wait for the middle of a second, when its beats are out and those of the next are not."""
-    middle = moment + timedelta(milliseconds=600)
-    assert soon(lambda: datetime.now(UTC) >= middle, 70)
+@pytest.fixture
+def watched_busy() -> Iterator[Watched]:
+    with _watched() as made:
+        yield made
 
 
 @contextmanager
-def busy(rig: Rig) -> Iterator[None]:
+def _watched() -> Iterator[Watched]:
+    with rig() as made:
+        made.worker("pipeline", "maintenance", processes=2)
+        made.worker("compute")
+        made.beat()
+        yield Watched(made)
+
+
+@contextmanager
+def busy(pool: Watched) -> Iterator[None]:
     """Keep the compute pool at work: computes of 1.5 s, for accounts that never stop saving."""
+    database = pool.rig.database
+    assert database is not None
     done = threading.Event()
 
     def save(account: AppAccount) -> None:
@@ -93,8 +111,8 @@ def busy(rig: Rig) -> Iterator[None]:
             account.save()
             done.wait(0.2)
 
-    rig.database.admin(SLOW_COMPUTE)
-    people = [threading.Thread(target=save, args=(AppAccount(rig.database),)) for _ in range(3)]
+    database.admin(SLOW_COMPUTE)
+    people = [threading.Thread(target=save, args=(AppAccount(database),)) for _ in range(3)]
     for person in people:
         person.start()
     try:
@@ -103,65 +121,56 @@ def busy(rig: Rig) -> Iterator[None]:
         done.set()
         for person in people:
             person.join()
-        rig.database.admin(USUAL_COMPUTE)
+        database.admin(USUAL_COMPUTE)
 
 
-@pytest.mark.parametrize("pool", ["busy"] if MINUTES == 1 else ["idle", "busy"])
-def test_sixty_runs_a_minute_for_each_one_second_entry(full_rig: Rig, pool: str) -> None:
-    """One test for all three; STATS_REFRESH_TEST_MINUTES=3 watches three minutes of each pool."""
-    assert soon(lambda: min(fired(full_rig).values()) > 1, 10)
-    with busy(full_rig) if pool == "busy" else nullcontext():
-        began = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
-        until(began)
-        skipped = missed(full_rig)
-        for minute in range(MINUTES):
-            before = fired(full_rig)
-            until(began + timedelta(minutes=minute + 1))
-            after = fired(full_rig)
-            assert {entry: after[entry] - before[entry] for entry in EACH_SECOND} == SIXTY, minute
-    assert missed(full_rig) == skipped, "a slot was missed"
-
-    # Nothing that was fired is unaccounted for, whatever the pool did with it.
-    assert soon(lambda: accounted_for(full_rig) == fired(full_rig), 20), (
-        accounted_for(full_rig),
-        fired(full_rig),
-    )
-    assert all(counted(full_rig, "overlapped", entry) == overlaps(full_rig, entry) for entry in EACH_SECOND)
-    if pool == "busy":
-        assert counted(full_rig, "dropped", COMPUTE) > 0, "the pool was not busy"
-        return
-    for minute in range(MINUTES):
-        runs = dict(
-            full_rig.database.admin(
-                "select job_name, count(*) from public.cron_run_history"
-                " where started_at > :began and started_at <= :ended group by job_name",
-                began=began + timedelta(minutes=minute),
-                ended=began + timedelta(minutes=minute + 1),
-            )
-        )
-        assert {entry: runs[entry] for entry in EACH_SECOND} == SIXTY, minute
+def until(moment: datetime) -> None:
+    """Wait until the last beat before `moment` is out."""
+    assert soon(lambda: datetime.now(UTC) >= moment, 70)
 
 
-def test_an_overlapping_beat_steps_aside_and_is_counted(full_rig: Rig) -> None:
-    """Somebody holds the entry's lock, as a run does that takes longer than its cadence."""
-    with session(full_rig.database, "a long run") as long_run:
-        # A beat of the rig may hold it just now.
-        assert soon(lambda: long_run.run("select public.stats_try_beat_lock_v1(:entry)", entry=PUBLISH), 10)
-        assert soon(lambda: counted(full_rig, "overlapped", PUBLISH) >= 2, 10)
-        assert overlaps(full_rig, PUBLISH) >= 2
-        assert counted(full_rig, "overlapped", CLAIM) == 0
-
-
-def test_beats_that_find_no_process_are_dropped_and_counted(
-    full_rig: Rig, compute_worker: CeleryProcess
+def test_sixty_runs_in_each_of_three_minutes_for_each_one_second_entry(
+    watched: Watched, watched_busy: Watched
 ) -> None:
-    """The worker is away for longer than a beat lives."""
-    compute_worker.stop()
-    dropped, waiting = counted(full_rig, "dropped", COMPUTE), full_rig.redis.llen("compute")
-    assert soon(lambda: full_rig.redis.llen("compute") >= waiting + 8, 20)
+    """Both at once: the three minutes are spent waiting."""
+    pools = (watched, watched_busy)
+    for pool in pools:
+        assert soon(lambda pool=pool: min(pool.fired().values()) > 2, 10)
+    with busy(watched_busy):
+        began = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
+        until(began)
+        skipped, lines = [pool.counted("missed") for pool in pools], len(watched.said_by_workers())
+        before = [pool.fired_until(began) for pool in pools]
+        for minute in range(1, MINUTES + 1):
+            ended = began + timedelta(minutes=minute)
+            until(ended)
+            after = [pool.fired_until(ended) for pool in pools]
+            for were, are in zip(before, after, strict=True):
+                assert {entry: are[entry] - were[entry] for entry in EACH_SECOND} == SIXTY, minute
+            before = after
+        assert [pool.counted("missed") for pool in pools] == skipped, "a slot was missed"
 
-    full_rig.worker("compute")
+    assert_all_ran(watched, began)
+    # 540 runs without work and not a line of them; the pages of the minutes have theirs.
+    assert len(watched.said_by_workers()) - lines <= 3 * (MINUTES + 1), watched.said_by_workers()[lines:]
+    for pool in pools:
+        assert_nothing_is_unaccounted_for(pool)
+    assert watched_busy.counted("dropped")[COMPUTE] > 0, "the pool was not busy"
 
-    assert soon(lambda: counted(full_rig, "dropped", COMPUTE) >= dropped + 2, 10)
-    assert soon(lambda: full_rig.redis.llen("compute") == 0, 10)
-    assert counted(full_rig, "dropped", "barbelic-stats-cron-history-purge") == 0
+
+def assert_all_ran(idle: Watched, began: datetime) -> None:
+    """With a free process each beat is a run of its own second."""
+    for minute in range(MINUTES):
+        started = idle.history(
+            "started_at >= :began and started_at < :ended",
+            began=began + timedelta(minutes=minute),
+            ended=began + timedelta(minutes=minute + 1),
+        )
+        assert {entry: started.get(entry) for entry in EACH_SECOND} == SIXTY, minute
+
+
+def assert_nothing_is_unaccounted_for(pool: Watched) -> None:
+    """Whatever a pool did with a beat: it ran, it stepped aside, or it was dropped."""
+    assert soon(lambda: pool.accounted_for() == pool.fired(), 20), (pool.accounted_for(), pool.fired())
+    overlaps = pool.history("status = 'succeeded' and response ->> 'response' = 'overlap'")
+    assert pool.counted("overlapped") == {entry: overlaps.get(entry, 0) for entry in EACH_SECOND}

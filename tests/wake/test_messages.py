@@ -11,7 +11,7 @@ from redis import Redis
 
 from ops.embedded.valkey import ValkeyServer
 from tasks import chain
-from tasks.chain import may_continue
+from tasks.chain import next_link
 from tasks.transaction import Answer, Stage
 from tasks.wake import Message, follow_ups, send
 
@@ -63,24 +63,48 @@ def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
 
 
 def test_beats_do_not_start_a_second_chain_beside_one_that_is_alive(redis: Redis) -> None:
-    assert may_continue("stats.rollover", more=True, fired_by_beat=True)
-    assert may_continue("stats.rollover", more=True, fired_by_beat=False)
-    assert not may_continue("stats.rollover", more=True, fired_by_beat=True)
-    assert may_continue("stats.repair", more=True, fired_by_beat=True)
+    first = next_link("stats.rollover", None, more=True)
+    assert first is not None
+    assert next_link("stats.rollover", None, more=True) is None
+    second = next_link("stats.rollover", first, more=True)
+    assert second is not None
+    assert next_link("stats.rollover", None, more=True) is None
+    assert next_link("stats.repair", None, more=True) is not None
 
-    assert not may_continue(
-        "stats.rollover", more=False, fired_by_beat=False
-    )  # the chain has come to its end
-    assert may_continue("stats.rollover", more=True, fired_by_beat=True)
+    assert next_link("stats.rollover", second, more=False) is None  # the chain has come to its end
+    assert redis.keys("stats-refresh:chain:stats.rollover") == []
+    assert next_link("stats.rollover", None, more=True) is not None
 
 
-def test_a_chain_whose_message_was_lost_is_given_up_after_a_while(redis: Redis) -> None:
-    assert may_continue("stats.rollover", more=True, fired_by_beat=True)
+def test_a_message_that_comes_twice_does_not_fork_the_chain(redis: Redis) -> None:
+    first = next_link("stats.rollover", None, more=True)
+    second = next_link("stats.rollover", first, more=True)
+    assert next_link("stats.rollover", first, more=True) is None
+    assert next_link("stats.rollover", first, more=False) is None
+    assert next_link("stats.rollover", second, more=True) is not None, "a copy ended the chain"
+
+
+def test_a_chain_whose_message_was_lost_is_given_up_before_the_next_beat(redis: Redis) -> None:
+    lost = next_link("stats.rollover", None, more=True)
     [key] = redis.keys("stats-refresh:chain:*")
-    assert 120 < redis.ttl(key) <= 300
+    assert 0 < redis.ttl(key) < 60
+    redis.delete(key)
+
+    started = next_link("stats.rollover", None, more=True)
+    assert started is not None
+    # It was late only: there is one chain all the same.
+    assert next_link("stats.rollover", lost, more=True) is None
+    assert next_link("stats.rollover", started, more=True) is not None
+
+
+def test_a_chain_that_redis_forgot_goes_on(redis: Redis) -> None:
+    """Its message was in a worker's hand when Redis lost the rest."""
+    link = next_link("stats.rollover", None, more=True)
+    redis.flushall()
+    assert next_link("stats.rollover", link, more=True) is not None
 
 
 def test_without_redis_the_chain_ends_and_the_next_beat_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     away = Redis.from_url("unix:///nowhere/valkey.sock")
     monkeypatch.setattr(chain, "quick_redis", lambda: away)
-    assert not may_continue("stats.rollover", more=True, fired_by_beat=True)
+    assert next_link("stats.rollover", None, more=True) is None

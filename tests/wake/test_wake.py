@@ -17,7 +17,10 @@ from support.rig import CeleryProcess, Rig, soon
 from schedules.scheduler import ENTRY_HEADER
 from tasks.listener import APPLICATION_NAME
 
+PUBLISH = "barbelic-stats-projection-publish"
 LISTENING = "listening for saves"
+CLAIMED = r"stats\.claim\[.*succeeded"
+"""Claims that a save or another stage woke: those of beats that found nothing leave no line."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +81,7 @@ def test_pool_children_have_no_part_in_the_listeners_connection(
         child.kill()
     assert soon(lambda: not any(child.is_running() for child in first), 10)
     assert soon(lambda: len(psutil.Process(worker.process.pid).children()) == len(first), 10)
-    assert soon(lambda: _saved_and_published(person), 15)
+    assert soon(lambda: _saved_and_published(person), 6)
     assert worker.count(LISTENING) == times
 
 
@@ -92,7 +95,7 @@ def test_the_listener_survives_a_restart_of_postgres(
     full_rig.postgres.start()
     worker.wait_for(LISTENING, times + 1)
     # Each process finds at its first task that its connection is gone; that task fails, the next save wakes another.
-    assert soon(lambda: _saved_and_published(person), 15)
+    assert soon(lambda: _saved_and_published(person), 6)
 
 
 def _saved_and_published(account: AppAccount) -> bool:
@@ -103,7 +106,7 @@ def _saved_and_published(account: AppAccount) -> bool:
 def test_many_saves_at_once_send_no_storm(full_rig: Rig, worker: CeleryProcess) -> None:
     """A thousand saves of twenty accounts: claims keep to what is published, and everything gets published."""
     accounts = [AppAccount(full_rig.database) for _ in range(20)]
-    before, began = worker.count(r"stats\.claim\[.*received"), time.monotonic()
+    before, began = worker.count(CLAIMED), time.monotonic()
 
     def save(account: AppAccount) -> None:
         for _ in range(50):
@@ -118,7 +121,7 @@ def test_many_saves_at_once_send_no_storm(full_rig: Rig, worker: CeleryProcess) 
 
     seconds = time.monotonic() - began
     [[published]] = full_rig.database.admin("select count(*) from public.user_stats_projection_runs")
-    claims = worker.count(r"stats\.claim\[.*received") - before
+    claims = worker.count(CLAIMED) - before
     assert claims <= seconds / 0.05 + 2 * published
 
 
@@ -186,20 +189,50 @@ def test_a_rollover_that_is_late_is_one_warning_a_beat(
 def beat(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]:
     process = full_rig.beat()
     yield process
-    process.kill()
+    # It gives its lock back: the next one need not wait for its end.
+    process.stop()
+
+
+def test_a_save_is_handed_on_faster_than_any_beat_could(
+    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess, person: AppAccount
+) -> None:
+    """From the claim's beat to that of publish half a second goes by, and on average another half to the claim's."""
+    assert soon(lambda: full_rig.runs(PUBLISH) > 2, 10)
+    times = [published_in(person, 10) for _ in range(7)]
+    # One may fall on a moment when other processes have the machine; usual are 50 to 80 ms.
+    assert sorted(times)[-2] < 0.5, times
+
+
+@pytest.mark.parametrize("stage", ["claim", "compute", "publish"])
+def test_a_paused_stage_goes_on_with_the_beats_after_it(
+    full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess, person: AppAccount, stage: str
+) -> None:
+    """What was sent to it meanwhile was answered `paused` and is gone; nothing is used up, nothing has to be sent."""
+    assert soon(lambda: full_rig.runs(PUBLISH) > 2, 10)
+    pause = full_rig.database.as_service()
+    pause("select public.pause_stats_stages_v1(cast(:stages as text[]), true)", stages=[stage])
+    try:
+        person.save()
+        beats = full_rig.runs(PUBLISH)
+        assert soon(lambda: full_rig.runs(PUBLISH) > beats + 2, 10)
+        assert person.state() == (1, 0)
+    finally:
+        pause("select public.pause_stats_stages_v1(cast(:stages as text[]), false)", stages=[stage])
+    assert soon(lambda: is_published(person), 5), worker.tail()
+    assert person.jobs("status", "attempts") == [("completed", 1)]
 
 
 def test_a_listener_that_went_deaf_costs_only_latency(
     full_rig: Rig, worker: CeleryProcess, beat: CeleryProcess, person: AppAccount
 ) -> None:
     """Its session is there and says nothing, as behind a firewall that forgot the connection."""
-    assert soon(lambda: full_rig.runs("barbelic-stats-projection-publish") > 1, 10)
+    assert soon(lambda: full_rig.runs(PUBLISH) > 1, 10)
     [[backend]] = full_rig.database.admin(
         "select pid from pg_stat_activity where application_name = :name", name=APPLICATION_NAME
     )
     os.kill(backend, signal.SIGSTOP)
     try:
-        assert published_in(person, 10) < 3.2
+        assert published_in(person, 10) < 2
     finally:
         os.kill(backend, signal.SIGCONT)
 
@@ -212,14 +245,17 @@ def beats_alone(full_rig: Rig, worker: CeleryProcess) -> Iterator[CeleryProcess]
     process = full_rig.worker("pipeline", "compute", "maintenance", processes=2, wake="off")
     beat = full_rig.beat()
     yield process
-    beat.kill()
+    beat.stop()
     process.kill()
 
 
-def test_beats_alone_publish_within_three_seconds_and_the_work(
+def test_beats_alone_publish_within_two_seconds_and_the_work(
     full_rig: Rig, beats_alone: CeleryProcess, person: AppAccount
 ) -> None:
-    assert soon(lambda: full_rig.runs("barbelic-stats-projection-publish") > 2, 10)
+    """A second at most to the claim's beat, and the others' beats behind it in the same second."""
+    assert soon(lambda: full_rig.runs(PUBLISH) > 2, 10)
     assert beats_alone.count(LISTENING) == 0
-    for _ in range(3):
-        assert published_in(person, 10) < 3.2, beats_alone.tail()
+    times = [published_in(person, 10) for _ in range(7)]
+    # A moment when other processes have the machine costs one save another second.
+    assert sorted(times)[-2] < 2, times
+    assert max(times) < 3.2, times
