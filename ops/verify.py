@@ -31,19 +31,6 @@ _ACCOUNTS = text("""
     limit :sample
 """)
 _INTEGRITY = text("select public.validate_user_exercise_stats_integrity(:user)")
-_MISSING_HEADERS = text("""
-    select w.as_of_date
-    from public.user_stats_refresh_state s
-    cross join lateral unnest(
-        array[s.published_anchor - 1, s.published_anchor, s.published_anchor + 1]) w (as_of_date)
-    where s.user_id = :user and not exists (
-        select from public.user_pr_overview_snapshot_headers h
-        where h.user_id = :user and h.as_of_date = w.as_of_date and h.generation = s.applied_version
-            and h.exercises = (
-                select count(*) from public.user_pr_exercise_summary_snapshots x
-                where x.user_id = :user and x.as_of_date = w.as_of_date))
-    order by 1
-""")
 _ORPHANS = text("""
     select x.as_of_date, count(*)
     from (
@@ -142,9 +129,6 @@ def _findings(connection: Connection, user_id: UUID, integrity: dict[str, Any]) 
         missing, wrong, surplus = count["i"], count["u"], count["d"]
         if missing or wrong or surplus:
             yield Finding(user_id, read_model, f"{missing} rows missing, {wrong} wrong, {surplus} too many")
-    missing_headers = [row.as_of_date for row in connection.execute(_MISSING_HEADERS, {"user": user_id})]
-    if missing_headers:
-        yield Finding(user_id, "headers", "missing or wrong: " + ", ".join(map(str, missing_headers)))
     orphans = connection.execute(_ORPHANS, {"user": user_id}).all()
     if orphans:
         days = ", ".join(f"{row.as_of_date} ({row.count} rows)" for row in orphans)

@@ -49,6 +49,30 @@ DAMAGE = [
         "update public.user_calendar_day_summaries set titles = '{Arms}'",
         {"operation": "update", "key": {"day": DAY}},
     ),
+    (
+        "headers",
+        "delete from public.user_pr_overview_snapshot_headers where as_of_date = stats_private.utc_today()",
+        {"operation": "insert"},
+    ),
+    (
+        "headers",
+        "update public.user_pr_overview_snapshot_headers set generation = generation - 1"
+        " where as_of_date > stats_private.utc_today()",
+        {"operation": "update"},
+    ),
+    (
+        "headers",
+        "update public.user_pr_overview_snapshot_headers set exercises = exercises + 1"
+        " where as_of_date < stats_private.utc_today()",
+        {"operation": "update"},
+    ),
+    (
+        "headers",
+        "insert into public.user_pr_overview_snapshot_headers"
+        " select user_id, '2020-01-01', generation, exercises, generated_at"
+        " from public.user_pr_overview_snapshot_headers where as_of_date = stats_private.utc_today()",
+        {"operation": "delete", "key": {"as_of_date": "2020-01-01"}},
+    ),
 ]
 
 
@@ -77,7 +101,7 @@ def test_an_account_that_is_right_is_valid(squat, validate):
     assert answer["generation"] == answer["requested_version"] > 0
 
 
-@pytest.mark.parametrize(("read_model", "damage", "difference"), DAMAGE, ids=[name for name, *_ in DAMAGE])
+@pytest.mark.parametrize(("read_model", "damage", "difference"), DAMAGE, ids=[f"{name} {end['operation']}" for name, _, end in DAMAGE])
 def test_damage_to_any_read_model_is_found_and_named(
     database, squat, validate, read_model, damage, difference
 ):

@@ -1,8 +1,9 @@
 -- public.validate_user_exercise_stats_integrity(user_id)
 --   -> {user_id, valid, stale, moved, generation, requested_version, anchor, counts, differences}
 -- Promises: projects the account's whole history as a run would, under an id that no run has, and says what a
---   publication would change: counts as in a manifest, and the first 100 rows as {read_model, operation, key}. Nothing
---   it writes stays, no read model changes. valid: nothing would change. stale: the account waits for a run, so
+--   publication would change: counts as in a manifest, and the first 100 rows as {read_model, operation, key}. The
+--   snapshot headers are compared with those that it would write under the published generation. Nothing that is
+--   written here stays, no read model changes. valid: nothing would change. stale: the account waits for a run, so
 --   differences are expected. moved: a publication came in between, the answer says nothing, ask again. The window
 --   compared is the published one, also where it has passed. Service and administrators only (42501).
 -- Locks: none
@@ -33,8 +34,12 @@ begin
         v_run_id, v_run_id, p_user_id, '-infinity',
         array(select c.exercise_id from stats_private.candidate_exercises(p_user_id, '{}') c), '{}', v_anchor);
     perform stats_private.project_account(v_run_id, v_run_id, p_user_id, '-infinity', v_anchor);
-    v_counts := stats_private.count_outputs(v_run_id, v_run_id);
-    v_differences := stats_private.list_outputs(v_run_id, v_run_id, 100);
+    v_counts := stats_private.count_outputs(v_run_id, v_run_id) || (
+        select jsonb_build_object('headers', jsonb_build_object(
+            'i', count(*) filter (where h.op = 'i'), 'u', count(*) filter (where h.op = 'u'),
+            'd', count(*) filter (where h.op = 'd')))
+        from stats_private.header_differences(v_run_id, v_run_id, p_user_id, v_state) h);
+    v_differences := stats_private.list_differences(v_run_id, v_run_id, p_user_id, v_state, 100);
     perform stats_private.delete_outputs(v_run_id);
 
     select s.applied_version into v_generation from public.user_stats_refresh_state s where s.user_id = p_user_id;
@@ -52,8 +57,41 @@ begin
 end;
 $$;
 
--- The first rows of a lease's outputs: what a publication would do, and to which row.
-create or replace function stats_private.list_outputs(p_run_id uuid, p_lease_token uuid, p_limit integer)
+-- How the account's snapshot headers differ from those of its published generation, were the outputs of the lease
+-- applied. An account that was never published has none.
+create or replace function stats_private.header_differences(
+    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_state public.user_stats_refresh_state
+)
+returns table (op "char", as_of_date date)
+language sql stable
+as $$
+    with expected as (
+        select w.as_of_date, p_state.applied_version as generation, (
+            select count(*) from public.user_pr_exercise_summary_snapshots s
+            where s.user_id = p_user_id and s.as_of_date = w.as_of_date
+        ) + (
+            select count(*) filter (where o.op = 'i') - count(*) filter (where o.op = 'd')
+            from stats_private.stats_output_pr_summaries o
+            where o.run_id = p_run_id and o.lease_token = p_lease_token and o.as_of_date = w.as_of_date
+        ) as exercises
+        from unnest(array[
+            p_state.published_anchor - 1, p_state.published_anchor, p_state.published_anchor + 1]) w (as_of_date)
+        where p_state.published_anchor is not null
+    )
+    select
+        (case when h.as_of_date is null then 'i' when e.as_of_date is null then 'd' else 'u' end)::"char",
+        coalesce(e.as_of_date, h.as_of_date)
+    from expected e
+    full join (
+        select * from public.user_pr_overview_snapshot_headers a where a.user_id = p_user_id
+    ) h on h.as_of_date = e.as_of_date
+    where (h.generation, h.exercises) is distinct from (e.generation, e.exercises)
+$$;
+
+-- The first rows of a lease's outputs, then the headers: what a publication would do, and to which row.
+create or replace function stats_private.list_differences(
+    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_state public.user_stats_refresh_state, p_limit integer
+)
 returns jsonb
 language sql stable
 as $$
@@ -94,6 +132,9 @@ as $$
             select 7, 'calendar', c.op, jsonb_build_object('day', c.day)
             from stats_private.stats_output_calendar c
             where c.run_id = p_run_id and c.lease_token = p_lease_token
+            union all
+            select 8, 'headers', h.op, jsonb_build_object('as_of_date', h.as_of_date)
+            from stats_private.header_differences(p_run_id, p_lease_token, p_user_id, p_state) h
         ) o
         order by o.place, o.key
         limit p_limit
