@@ -17,7 +17,7 @@ from ops.errors import OperatorError
 from ops.importers import fitnotes, hevy, strong, wodup
 from ops.importers.history import ParsedHistory
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
-from ops.importers.spool import SkippedRows
+from ops.importers.spool import SkippedRows, temporary_space
 from tasks.config import database_url as parse_database_url
 
 __all__ = ["ImportReport", "Progress", "import_and_account", "import_file", "import_history", "read_history"]
@@ -40,16 +40,17 @@ def import_file(
     """Import `file` for the account `user` and print what became of it.
 
     Nothing is written before the whole file has been read. Raises OperatorError where the file, an option or
-    the database is wrong, where the import is interrupted, and where nothing of the file could be stored.
+    the database is wrong, where there is no room for temporary files or for what is printed, where the import is
+    interrupted, and where nothing of the file could be stored.
     """
     time_zone(timezone)
     if format == WODUP:
         batch = wodup.read_batch(file, unit, user)
-        with _engine(database_url) as engine:
+        with _engine(database_url) as engine, _printing(file):
             _print(wodup.account_lines(wodup.import_batch(engine, file, batch)))
         return
     history = read_history(file, format, unit)
-    with _engine(database_url) as engine:
+    with _engine(database_url) as engine, _printing(file):
         report = import_and_account(engine, user, format, history, timezone=timezone)
     if not report.sessions_saved and not report.sessions_already_there:
         raise OperatorError(f"{file}: nothing of it could be stored; the reasons are above")
@@ -69,13 +70,29 @@ def _engine(database_url: str) -> Iterator[Engine]:
         engine.dispose()
 
 
+@contextmanager
+def _printing(file: Path) -> Iterator[None]:
+    """Raise OperatorError where the body cannot print, as into a file on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise OperatorError(
+            f"{file}: what becomes of it cannot be printed ({error.strerror}); what was saved stays,"
+            " and the same command continues from there"
+        ) from error
+
+
 def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
-    """Read the whole `file`; raises OperatorError where `format` is unknown or the file is not of it."""
+    """Read the whole `file`.
+
+    Raises OperatorError where `format` is unknown, the file is not of it, or there is no room for temporary files.
+    """
     if format == WODUP:
         raise OperatorError("a WodUp batch is no history: import it with stats-refresh import --format wodup")
     if format not in _READERS:
         raise OperatorError(f'unknown format "{format}": pass --format {" or ".join([*_READERS, WODUP])}')
-    return _READERS[format](file, unit)
+    with temporary_space():
+        return _READERS[format](file, unit)
 
 
 def import_and_account(
@@ -104,15 +121,17 @@ def import_and_account(
 
 
 def _print(lines: Iterable[str], console: Console | None = None) -> None:
-    # What a file calls an exercise is text, never markup.
+    # What a file calls an exercise is text: never markup, and nothing that a terminal obeys.
     console = console or Console(markup=False, emoji=False, highlight=False)
     for line in lines:
-        console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        printable = "".join(character if character.isprintable() else " " for character in line)
+        console.print(printable, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def account_lines(report: ImportReport) -> Iterator[str]:
     """Yield the account line by line: every skipped row with its reason, remarks, sets and sessions."""
-    yield from _skipped_lines(report.skipped)
+    with temporary_space():  # the skipped rows are put in order there
+        yield from _skipped_lines(report.skipped)
     for remark in report.remarks:
         yield f"  note: {remark.text} (line {remark.line})"
     yield f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows"

@@ -15,17 +15,22 @@ from sqlalchemy import Connection, text
 from ops.errors import OperatorError
 from ops.service_calls import as_service
 
-_ACCOUNTS = text("""
+_TABLES = (
+    "user_stats_refresh_state",
+    "workout_sessions",
+    "user_manual_pr_records",
+    "user_exercise_daily_rollups",
+    "user_exercise_records",
+    "user_exercise_rep_maxes",
+    "user_training_period_stats",
+    "user_calendar_day_summaries",
+    "user_pr_overview_snapshot_headers",
+    "user_pr_exercise_summary_snapshots",
+)
+"""Where an account may have rows; what is published outlives the rest only where something went wrong."""
+_ACCOUNTS = text(f"""
     select a.user_id
-    from (
-        select s.user_id from public.user_stats_refresh_state s
-        union
-        select w.user_id from public.workout_sessions w
-        union
-        select h.user_id from public.user_pr_overview_snapshot_headers h
-        union
-        select x.user_id from public.user_pr_exercise_summary_snapshots x
-    ) a
+    from ({" union ".join(f"select t.user_id from public.{table} t" for table in _TABLES)}) a
     where cast(:user as uuid) is null or a.user_id = :user
     order by case when cast(:sample as integer) is null then a.user_id::text else md5(random()::text) end
     limit :sample

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import tempfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import IO, TextIO
 
 from ops.errors import OperatorError
+from ops.importers.spool import temporary_space
 
 _BOM_LENGTH = 2
+_BYTES_AT_ONCE = 64 * 1024
 
 
 class TextFile:
@@ -66,20 +68,25 @@ def text_file(path: Path, expected: str) -> Iterator[TextFile]:
     """Yield the text file `path`, of which messages say what was `expected`.
 
     What is read is a copy on disk: a pipe gives its content once, and a file that changes meanwhile would not be
-    the same the second time. Raises OperatorError where there is no such file, or it is a directory, unreadable
-    or empty.
+    the same the second time. Raises OperatorError where there is no such file, it is a directory, unreadable or
+    empty, or there is no room for the copy.
     """
-    with tempfile.TemporaryFile() as copy:
+    with ExitStack() as stack:
+        with temporary_space():
+            copy = stack.enter_context(tempfile.TemporaryFile())
         try:
             with path.open("rb") as original:
-                shutil.copyfileobj(original, copy)
+                for content in iter(partial(original.read, _BYTES_AT_ONCE), b""):
+                    with temporary_space():
+                        copy.write(content)
         except FileNotFoundError as error:
             raise OperatorError(f"{path}: no such file; expected {expected}") from error
         except IsADirectoryError as error:
             raise OperatorError(f"{path}: is a directory; expected {expected}") from error
         except OSError as error:
             raise OperatorError(f"{path}: cannot be read ({error.strerror}); expected {expected}") from error
-        copy.seek(0)  # which also writes out what is buffered
+        with temporary_space():
+            copy.seek(0)  # which also writes out what is buffered
         if not any(line.strip() for line in copy):
             raise OperatorError(f"{path}: is empty; expected {expected}")
         yield TextFile(path, expected, copy)

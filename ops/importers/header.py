@@ -64,15 +64,21 @@ class Header:
 def read_header(path: Path, line: str, format: Format) -> Header:
     """Return the columns of the first line; raises OperatorError unless it names those that we understand."""
     names = {printed.casefold(): name for printed, name in format.names.items()}
+    fewest_missing = format.required
     for delimiter in _DELIMITERS:
         printed = _cells(line, delimiter)
         header = _header(delimiter, printed, names)
-        if set(format.required) <= header.places.keys():
+        missing = tuple(name for name in format.required if name not in header.places)
+        if not missing:
             _refuse_strange_columns(path, printed, header, names, format)
             return header
+        fewest_missing = min(fewest_missing, missing, key=len)
+    looks_like = _looks_like(line)
+    if format.expected in looks_like:
+        looks_like = f", without {' and '.join(fewest_missing)}"
     raise OperatorError(
         f"{path}: expected {format.expected} with the columns {', '.join(format.required)}; "
-        f"found the first line {shown(line)}{_looks_like(line)}"
+        f"found the first line {shown(line)}{looks_like}"
     )
 
 

@@ -9,6 +9,7 @@ Memory holds one batch of sessions and the exercises; what grows with the file o
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from ops.importers.history import (
 )
 from ops.importers.payload import session_payload
 from ops.importers.refusals import refusal, what_stopped
-from ops.importers.spool import ROWS_AT_ONCE, SkippedRows, Texts
+from ops.importers.spool import ROWS_AT_ONCE, SkippedRows, Texts, no_room
 from ops.importers.tracking import contradiction
 from tasks.transaction import account, transaction
 
@@ -45,9 +46,15 @@ Progress = Callable[[int, int], None]
 MOST_SESSIONS = 10
 MOST_SETS = 500
 
+_ALREADY = "session already imported"
+
 _STORED_REFS = text(
     "select source_ref from public.workout_sessions"
     " where user_id = :user and source = :source and source_ref is not null"
+)
+_IS_STORED = text(
+    "select exists (select from public.workout_sessions"
+    " where user_id = :user and source = :source and source_ref = :ref)"
 )
 _RESOLVE_EXERCISE = text(
     "select public.resolve_external_exercise_v1(p_provider => :provider, p_external_id => :name,"
@@ -85,6 +92,7 @@ class _Exercise:
 class _Ready:
     """A session that can be saved, and the lines of its sets."""
 
+    source_ref: str
     payload: str
     lines: list[int]
 
@@ -102,7 +110,7 @@ def import_history(
 
     `timezone` is where the printed times of day were local; it decides started_at alone, never session_date.
     Raises OperatorError, telling how far it came, where the zone is unknown, the database is not reachable or
-    not migrated, or the import is interrupted. Sessions saved until then stay.
+    not migrated, there is no room for temporary files, or the import is interrupted. Sessions saved until then stay.
     """
     saving = _Saving(engine, user, provider, time_zone(timezone), history)
     total = len(history.sessions)
@@ -188,7 +196,7 @@ class _Saving:
     def _made_ready(self, session: ImportedSession) -> _Ready | None:
         """Return `session` as it will be saved; None where there is nothing to save, which is accounted for."""
         if session.source_ref in self._stored_refs:
-            self._leave(_lines(session.sets()), "session already imported")
+            self._leave(_lines(session.sets()), _ALREADY)
             return None
         blocks = self._storable_blocks(session)
         if not blocks:
@@ -201,7 +209,7 @@ class _Saving:
             self._leave(_lines(sets), same)
             return None
         payload = session_payload(self._user, self._provider, session, started_at, blocks)
-        return _Ready(payload, _lines(sets))
+        return _Ready(session.source_ref, payload, _lines(sets))
 
     def _save(self, ready: Sequence[_Ready]) -> None:
         """Save what is `ready` in one transaction; where any of it is refused, each in a transaction of its own."""
@@ -215,8 +223,7 @@ class _Saving:
                 for one in ready:
                     self._save([one])
             else:
-                self._skip(ready[0].lines, f"session refused by the database: {reason}")
-                self._refused += 1
+                self._refuse(ready[0], reason)
             return
         for one, receipt in zip(ready, receipts, strict=True):
             self._count(one, receipt)
@@ -227,12 +234,26 @@ class _Saving:
 
     def _count(self, one: _Ready, receipt: Mapping[str, Any]) -> None:
         if receipt["replayed"]:
-            # The receipt outlives its session: somebody deleted what an earlier import had saved.
-            self._leave(one.lines, "session already imported, and deleted since")
+            # A receipt outlives its session: what an earlier import had saved may have been deleted.
+            self._leave(one.lines, _ALREADY if self._is_stored(one) else f"{_ALREADY}, and deleted since")
             return
         self._requested_version = int(receipt["statsRequestedVersion"])
         self.saved += 1
         self._sets_taken += len(one.lines)
+
+    def _refuse(self, one: _Ready, reason: str) -> None:
+        if self._is_stored(one):
+            self._leave(one.lines, _ALREADY)
+            return
+        self._skip(one.lines, f"session refused by the database: {reason}")
+        self._refused += 1
+
+    def _is_stored(self, one: _Ready) -> bool:
+        """Tell whether the session is there now: another import may run at the same time."""
+        with transaction(self._engine, account(self._user)) as connection:
+            identity = {"user": self._user, "source": self._provider, "ref": one.source_ref}
+            stored: bool = connection.execute(_IS_STORED, identity).scalar_one()
+        return stored
 
     def _leave(self, lines: Iterable[int], reason: str) -> None:
         self._skip(lines, reason)
@@ -304,6 +325,8 @@ def _told_clearly(saving: _Saving, total: int) -> Iterator[None]:
         raise OperatorError(f"interrupted; {_how_far(saving, total)}", exit_code=130) from stop
     except DBAPIError as error:
         raise OperatorError(f"{what_stopped(error)}; {_how_far(saving, total)}") from error
+    except sqlite3.OperationalError as error:
+        raise OperatorError(f"{no_room(error)}; {_how_far(saving, total)}") from error
 
 
 def _how_far(saving: _Saving, total: int) -> str:

@@ -9,13 +9,30 @@ from __future__ import annotations
 import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 
+from ops.errors import OperatorError
 from ops.importers.history import Remark, SkippedRow
 
 ROWS_AT_ONCE = 1000
 """How many rows of the database's answer are in memory while they go into a spool."""
+
+
+@contextmanager
+def temporary_space() -> Iterator[None]:
+    """Raise OperatorError where the disk does not keep what the body writes to temporary files."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        raise OperatorError(no_room(error)) from error
+
+
+def no_room(error: OSError | sqlite3.OperationalError) -> str:
+    """Return what is wrong with the temporary files, and what to do about it."""
+    problem = error.strerror if isinstance(error, OSError) else error
+    return f"no room for temporary files ({problem}): free some space, or set TMPDIR to a folder that has it"
 
 
 def spool(schema: str) -> sqlite3.Connection:

@@ -37,6 +37,8 @@ def read_batch(path: Path, unit: str | None, user: UUID) -> dict[str, Any]:
         batch = json.loads(content, parse_constant=_no_number)
     except ValueError as error:
         raise OperatorError(f"{path}: is not JSON ({error}); expected {_EXPECTED}") from error
+    except RecursionError as error:
+        raise OperatorError(f"{path}: is nested too deeply; expected {_EXPECTED}") from error
     if not isinstance(batch, dict):
         raise OperatorError(f"{path}: expected {_EXPECTED}; found another kind of value")
     if str(batch.setdefault("user_id", str(user))).lower() != str(user):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import sqlite3
+import subprocess
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -18,6 +23,7 @@ from ops.importing import import_and_account, import_file, import_history, read_
 from ops.sample_history import PROVIDER, sample_history
 
 DAY = date(2024, 1, 8)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -219,6 +225,96 @@ def test_a_lost_connection_says_how_far_it_came(database, user):
     assert import_history(database.engine, user, "strong", read).sessions_saved == 3
 
 
+def test_a_full_disk_in_the_middle_says_how_far_it_came(database, user):
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+
+    def fill_the_disk(done, total):
+        if done == MOST_SESSIONS:
+            full = sqlite3.connect("")
+            full.executescript("pragma max_page_count = 1; create table one_more (page)")
+
+    with pytest.raises(
+        OperatorError,
+        match=r"no room for temporary files \(.*full\).*TMPDIR.*; 10 of 23 sessions done, 10 of",
+    ):
+        import_history(database.engine, user, "strong", read, fill_the_disk)
+    assert import_history(database.engine, user, "strong", read).sessions_saved == MOST_SESSIONS + 3
+
+
+def import_where_no_file_may_be_longer(file, most_bytes):
+    limited = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes}, {most_bytes}))\n"
+        "from ops.cli import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", limited, "import", file, "--unit", "kg", "--user", str(uuid4())],
+        env=os.environ | {"STATS_REFRESH_DATABASE_URL": "postgresql://localhost/nowhere"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "problem"),
+    [
+        (0, "No usable temporary directory found"),
+        (500_000, "File too large"),
+        # The file fits, but not its sessions, which are kept with an index.
+        (1_500_000, "disk"),
+    ],
+)
+def test_no_room_for_temporary_files_is_one_line(tmp_path, most_bytes, problem):
+    file = tmp_path / "strong.csv"
+    rows = (f"2024-01-08 18:30:00,{n},B,1,60,8\n" for n in range(40_000))
+    file.write_text("Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n" + "".join(rows))
+    assert 500_000 < file.stat().st_size < 1_500_000
+
+    ran = import_where_no_file_may_be_longer(file, most_bytes)
+
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
+    assert ran.stderr.startswith("stats-refresh: no room for temporary files (")
+    assert problem in ran.stderr
+    assert "TMPDIR" in ran.stderr
+
+
+def test_an_account_that_cannot_be_printed_is_one_line(database, user, tmp_path):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "ops.cli", "import", file, "--unit", "kg", "--user", str(user)],
+            env=os.environ | {"STATS_REFRESH_DATABASE_URL": database.url},
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert "cannot be printed (No space left on device)" in ran.stderr
+
+
+@pytest.mark.parametrize("weight", ["60", "61.23"])
+def test_what_another_import_stores_meanwhile_is_already_there(database, user, weight):
+    count = 2 * MOST_SESSIONS + 3
+    same_refs = history(*(session(block("Bench", lift(n, weight)), ref=f"ref {n:02}") for n in range(count)))
+
+    def meanwhile(done, total):
+        if done == MOST_SESSIONS:
+            import_history(database.engine, user, "strong", same_refs)
+
+    report = import_history(database.engine, user, "strong", numbered_sessions(count), meanwhile)
+
+    assert (report.sessions_saved, report.sessions_already_there, report.sessions_refused) == (10, 13, 0)
+    assert {row.reason for row in report.skipped} == {"session already imported"}
+    assert adds_up(report)
+    assert len(stored_sessions(database, user)) == count
+
+
 def test_a_refused_session_takes_no_other_of_its_transaction_with_it(database, user):
     days = [DAY] * (2 * MOST_SESSIONS)
     days[3] = days[5] = days[15] = date(1066, 10, 14)
@@ -396,3 +492,14 @@ def test_the_printed_account_takes_names_for_text(database, user):
     printed = console.file.getvalue()
     assert 'a weight on "[red]Dip[/red] :smile:"' in printed
     assert "0 sets taken + 1 rows skipped = 1 data rows" in printed
+
+
+def test_the_printed_account_has_nothing_that_a_terminal_obeys(database, user):
+    console = Console(file=io.StringIO(), width=200)
+    name = "\x1b]0;title\x07Dip\x1b[31m"
+    read = history(session(block(name, lift(2)), ref="x"))
+    tracked = ParsedHistory(read.sessions, (), 1, {name: "reps_only"})
+    import_and_account(database.engine, user, "strong", tracked, console=console)
+    printed = console.file.getvalue()
+    assert "Dip" in printed
+    assert all(character.isprintable() or character == "\n" for character in printed)

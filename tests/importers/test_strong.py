@@ -428,6 +428,8 @@ def write(tmp_path, content):
         (HEADER.replace("Distance", "Distance (leagues)").encode(), 'found Distance in "leagues"'),
         (HEADER.encode(), "found the header line alone"),
         (HEADER.replace(",", ";").encode() + b"\n1;2\n", "none of its 1 rows is a set; line 2"),
+        (HEADER.replace("Reps", "Mood").encode() + b"\n", ", without Reps"),
+        (HEADER.replace("Reps", "Weight").replace("Date", "Day").encode() + b"\n", ", without Date and Reps"),
         ("Päivä,Treeni,Liike,Sarja\n".encode(), 'found the first line "Päivä,Treeni,Liike,Sarja"'),
         (f"{HEADER}\nbroken\nbroken\n".encode(), "none of its 2 rows is a set; line 2"),
     ],

@@ -420,6 +420,7 @@ def test_a_bad_file_is_one_line_and_writes_nothing(wodup, batch_file):
     for content, unit, problem in (
         ("{", None, "is not JSON"),
         ("[]", None, "found another kind of value"),
+        ("[" * 100_000, None, "is nested too deeply"),
         ('{"days": NaN}', None, "NaN is no number"),
         ({"user_id": str(uuid4())}, None, "is the batch of account"),
         ({"days": 1}, None, r"is refused: \$.days: must be a list of days; nothing of it was stored"),

@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from support.published import READ_MODELS
 
+from ops.verify import verify
+
 VALIDATE = "select public.validate_user_exercise_stats_integrity(:account)"
 DAY = "2024-03-12"
 
@@ -101,7 +103,11 @@ def test_an_account_that_is_right_is_valid(squat, validate):
     assert answer["generation"] == answer["requested_version"] > 0
 
 
-@pytest.mark.parametrize(("read_model", "damage", "difference"), DAMAGE, ids=[f"{name} {end['operation']}" for name, _, end in DAMAGE])
+@pytest.mark.parametrize(
+    ("read_model", "damage", "difference"),
+    DAMAGE,
+    ids=[f"{name} {end['operation']}" for name, _, end in DAMAGE],
+)
 def test_damage_to_any_read_model_is_found_and_named(
     database, squat, validate, read_model, damage, difference
 ):
@@ -149,6 +155,7 @@ def test_an_account_that_waits_for_a_run_is_told_to_be_stale(app_account, squat,
 def test_a_published_window_that_has_passed_is_not_damage(database, squat, validate):
     database.admin("update public.user_stats_refresh_state set published_anchor = published_anchor - 10")
     database.admin("update public.user_pr_exercise_summary_snapshots set as_of_date = as_of_date - 10")
+    database.admin("update public.user_pr_overview_snapshot_headers set as_of_date = as_of_date - 10")
 
     assert validate()["valid"] is True
 
@@ -164,3 +171,21 @@ def test_only_service_and_administrators_validate(database, app_account, squat):
         app_account.call(VALIDATE, account=app_account.user_id)
     assert refused.value.orig.pgcode == "42501"
     assert database.as_account(uuid4(), admin=True).value(VALIDATE, account=app_account.user_id)["valid"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [name for name in READ_MODELS if name.startswith("public.")],
+    ids=lambda name: name.partition(".")[2],
+)
+def test_an_account_that_has_nothing_but_a_leftover_row_is_compared(
+    database, app_account, squat, table, capsys
+):
+    others = {*READ_MODELS, "public.user_stats_refresh_state", "public.workout_sessions"} - {table}
+    for other in others | {"public.user_pr_overview_snapshot_headers"}:
+        database.admin(f"delete from {other} where user_id = :user", user=app_account.user_id)
+    assert database.admin(f"select count(*) from {table}") > [(0,)]
+
+    assert verify(database.url, app_account.user_id, None) is False
+    assert verify(database.url, None, None) is False
+    assert "1 accounts compared, 1 differ" in capsys.readouterr().out

@@ -203,6 +203,37 @@ def test_a_day_outside_the_window_is_refused(app_account, stages, read, statemen
     assert refusal_of(read, statement, today=None)[0] == "22023"
 
 
+@pytest.mark.parametrize("statement", ALL)
+@pytest.mark.parametrize("day", ["infinity", "-infinity"])
+def test_what_is_no_day_of_the_calendar_is_refused(app_account, stages, read, statement, day):
+    save(app_account, TODAY, (100, 5))
+    stages.drain()
+
+    with pytest.raises(DBAPIError) as refused:
+        read(statement, today=day)
+
+    assert refused.value.orig.pgcode == "22023"
+    assert "must be a day of the" in refused.value.orig.diag.message_primary
+
+
+@pytest.mark.parametrize("statement", OF_THE_WINDOW)
+@pytest.mark.parametrize("day", ["4713-01-01 BC", "0001-01-01", "9999-12-31", "5874897-12-31"])
+def test_a_day_of_another_age_is_not_in_the_window(app_account, stages, read, statement, day):
+    save(app_account, TODAY, (100, 5))
+    stages.drain()
+
+    assert refusal_of(read, statement, today=day) == ("55000", "not_in_window")
+
+
+def test_a_month_beyond_the_years_of_four_digits_is_refused(app_account, stages, read):
+    save(app_account, TODAY, (100, 5))
+    stages.drain()
+
+    assert [read(MONTH, today=day)["days"] for day in ("0001-01-01", "9999-12-31")] == [[], []]
+    for day in ("4713-01-01 BC", "10000-01-01", "5874897-12-31"):
+        assert refusal_of(read, MONTH, today=day) == ("22023", None)
+
+
 @pytest.mark.parametrize("statement", OF_THE_WINDOW)
 def test_a_window_that_has_passed_is_behind(database, app_account, stages, read, statement):
     save(app_account, TODAY, (100, 5))

@@ -1,6 +1,6 @@
 -- The frame of every answer, contract 4: {contract, user_id, as_of, generation, requested_version, stale, generated_at}
 -- Promises: one published generation. Raises 55000 whose detail says building (never published yet), behind (the
---   published window has passed: a rollover is due) or not_in_window; 22023 without a day.
+--   published window has passed: a rollover is due) or not_in_window; 22023 without a day of the calendar.
 -- Locks: none
 -- Writes: nothing
 
@@ -26,9 +26,7 @@ as $$
 declare
     v_state public.user_stats_refresh_state;
 begin
-    if p_as_of is null then
-        raise exception using errcode = '22023', message = 'as_of: is required';
-    end if;
+    perform stats_private.require_day(p_as_of);
     select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
     if coalesce(v_state.applied_version, 0) = 0 then
         perform stats_private.refuse_answer(p_as_of, 'building');
@@ -54,9 +52,7 @@ declare
     v_state public.user_stats_refresh_state;
     v_header public.user_pr_overview_snapshot_headers;
 begin
-    if p_as_of is null then
-        raise exception using errcode = '22023', message = 'as_of: is required';
-    end if;
+    perform stats_private.require_day(p_as_of);
     select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
     select h.* into v_header
     from public.user_pr_overview_snapshot_headers h
@@ -77,6 +73,20 @@ create or replace function stats_private.answer_for_day(p_user_id uuid, p_as_of 
 returns jsonb
 language sql stable
 as $$ select to_jsonb(f) from stats_private.frame_for_day(p_user_id, p_as_of) f $$;
+
+-- Raises 22023 where there is no day, or infinity in its place.
+create or replace function stats_private.require_day(p_as_of date)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if p_as_of is null then
+        raise exception using errcode = '22023', message = 'as_of: is required';
+    elsif not isfinite(p_as_of) then
+        raise exception using errcode = '22023', message = 'as_of: must be a day of the calendar';
+    end if;
+end;
+$$;
 
 create or replace function stats_private.refuse_answer(p_as_of date, p_detail text)
 returns void

@@ -1,7 +1,7 @@
 -- public.get_calendar_month(month, user_id) -> contract 4 with `days`, oldest first; as_of is the first of the month
 -- Promises: the month that p_month (any of its days) lies in; a day without a session has no row. Refuses with 55000
 --   and the detail building before the first publication. STABLE: one snapshot, so one generation. Raises 42501 for
---   another account, 22023 without a month.
+--   another account, 22023 without a month of the years 1 to 9999.
 -- Locks: none
 -- Writes: nothing
 create or replace function public.get_calendar_month(p_month date, p_user_id uuid default null)
@@ -12,11 +12,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_user_id uuid := stats_private.account_of_call(p_user_id);
-    v_first date := date_trunc('month', p_month::timestamp)::date;
+    v_first date;
 begin
-    if v_first is null or not isfinite(v_first) then
-        raise exception using errcode = '22023', message = 'month: must be a day of the month';
+    -- Not every date has a timestamp.
+    if p_month is null or p_month not between '0001-01-01' and '9999-12-31' then
+        raise exception using errcode = '22023', message = 'month: must be a day of the month, of the years 1 to 9999';
     end if;
+    v_first := date_trunc('month', p_month::timestamp)::date;
     return stats_private.answer(v_user_id, v_first) || jsonb_build_object(
         'days', stats_private.calendar_days(v_user_id, v_first, (v_first + interval '1 month - 1 day')::date));
 end;
