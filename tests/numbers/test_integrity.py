@@ -152,6 +152,19 @@ def test_an_account_that_waits_for_a_run_is_told_to_be_stale(app_account, squat,
     assert (validate()["valid"], validate()["stale"]) == (True, False)
 
 
+def test_an_account_that_a_changed_policy_has_not_reached_is_told_to_be_stale(
+    database, squat, validate, stages
+):
+    database.as_service()("select public.update_stats_projection_policy_v1('epley')")
+    waiting = validate()
+    database.as_service()("select public.run_stats_catalog_walk_v1()")
+    stages.drain()
+    reached = validate()
+
+    assert (waiting["valid"], waiting["stale"]) == (False, True)
+    assert (reached["valid"], reached["stale"]) == (True, False)
+
+
 def test_a_published_window_that_has_passed_is_not_damage(database, squat, validate):
     database.admin("update public.user_stats_refresh_state set published_anchor = published_anchor - 10")
     database.admin("update public.user_pr_exercise_summary_snapshots set as_of_date = as_of_date - 10")

@@ -3,9 +3,10 @@
 -- Promises: projects the account's whole history as a run would, under an id that no run has, and says what a
 --   publication would change: counts as in a manifest, and the first 100 rows as {read_model, operation, key}. The
 --   snapshot headers are compared with those that it would write under the published generation. Nothing that is
---   written here stays, no read model changes. valid: nothing would change. stale: the account waits for a run, so
---   differences are expected. moved: a publication came in between, the answer says nothing, ask again. The window
---   compared is the published one, also where it has passed. Service and administrators only (42501).
+--   written here stays, no read model changes. valid: nothing would change. stale: the account waits for a run, or
+--   for the walk that a changed policy sends through all accounts, so differences are expected. moved: a publication
+--   came in between, the answer says nothing, ask again. The window compared is the published one, also where it has
+--   passed. Service and administrators only (42501).
 -- Locks: none
 -- Writes: private outputs, stats_input_days (removed again)
 create or replace function public.validate_user_exercise_stats_integrity(p_user_id uuid)
@@ -47,7 +48,11 @@ begin
     return jsonb_build_object(
         'user_id', p_user_id,
         'valid', case when not v_moved then v_differences = '[]' end,
-        'stale', coalesce(v_state.applied_version < v_state.requested_version, false),
+        -- The policy is looked at last: the projection may have been the first to see a new one.
+        'stale', coalesce(
+            v_state.applied_version < v_state.requested_version
+            or v_state.applied_policy_version <> (select p.policy_version from public.stats_projection_policy p),
+            false),
         'moved', v_moved,
         'generation', coalesce(v_state.applied_version, 0),
         'requested_version', coalesce(v_state.requested_version, 0),
