@@ -158,6 +158,36 @@ def test_an_edit_of_the_past_reads_its_exercises_from_that_day_on(database, app_
     settled()
 
 
+OTHERS = """
+with sessions as (
+    insert into public.workout_sessions (user_id, session_date)
+    select gen_random_uuid(), stats_private.utc_today() - 1 from generate_series(1, 300)
+    returning id, user_id
+)
+insert into public.session_exercise_part (session_id, user_id, exercise_id, position)
+select s.id, s.user_id, 'global', 1 from sessions s
+"""
+
+
+def test_what_others_did_of_a_global_exercise_is_not_read(database, app_account, settled):
+    database.admin(
+        "insert into public.exercises (id, name, tracking) values ('global', 'Squat', 'weight_reps')"
+    )
+    database.admin(OTHERS)
+    _save(app_account, ["global"], 80)
+    settled()
+
+    database.as_service()(
+        "select public.enqueue_user_exercise_stats_refresh(:user, null, '{global}', '')",
+        user=app_account.user_id,
+    )
+    work = _refresh(database)
+
+    assert SETS <= work.read["session_sets"] <= SETS + PROBES
+    assert 1 <= work.read["session_exercise_part"] <= 1 + PROBES
+    settled()
+
+
 def test_a_rebuild_of_what_is_already_right_writes_no_row(database, app_account, settled, trained):
     trained(SMALL)
 

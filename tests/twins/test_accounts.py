@@ -10,8 +10,6 @@ from .trial import Trial
 from .twin import Twin
 
 _ENQUEUE = "    v_generation := public.enqueue_user_exercise_stats_refresh_job(\n"
-_WORKER = f"v_is_ours := stats_private.try_worker_lock(p_user_id);\n{_ENQUEUE}"
-_NO_WORKER = f"v_is_ours := true;\n{_ENQUEUE}"
 
 TWINS: dict[str, Twin] = {
     # ------------------------------------------------ refreshes at once
@@ -24,17 +22,10 @@ TWINS: dict[str, Twin] = {
     ),
     "the engine without the worker lock": Twin(
         "pipeline/refresh_from.sql",
-        f"{_WORKER}        p_user_id, p_from_date, p_exercise_ids,",
-        f"{_NO_WORKER}        p_user_id, p_from_date, p_exercise_ids,",
+        f"v_is_ours := stats_private.try_worker_lock(p_user_id);\n{_ENQUEUE}",
+        f"v_is_ours := true;\n{_ENQUEUE}",
         "tests/interleavings/test_refresh_meanwhile.py"
         "::test_no_claim_takes_an_account_whose_refresh_waits_for_a_writer[the_engine]",
-    ),
-    "a window's refresh without the worker lock": Twin(
-        "pipeline/refresh_from.sql",
-        f"{_WORKER}        p_user_id, null, '{{}}', 'pr_snapshot_rollover',",
-        f"{_NO_WORKER}        p_user_id, null, '{{}}', 'pr_snapshot_rollover',",
-        "tests/interleavings/test_refresh_meanwhile.py"
-        "::test_no_claim_takes_an_account_whose_refresh_waits_for_a_writer[the_window]",
     ),
     "a batch import without the worker lock": Twin(
         "writes/import_wodup_batch.sql",

@@ -24,6 +24,8 @@ def _retry(line: str, instead: str, node: str) -> Twin:
 
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 
+_PLANS = "tests/numbers/test_plans.py::test_no_step_looks_at_more_rows_than_a_few_for_each_set"
+
 TWINS: dict[str, Twin] = {
     "compute under another policy than the run's": _inputs(
         "when p_run.policy_version <> (select p.policy_version from public.stats_projection_policy p) then 'policy'",
@@ -142,6 +144,30 @@ TWINS: dict[str, Twin] = {
         "stats_private.candidate_exercises(p_run.user_id, p_run.exercise_ids) c)",
         "stats_private.candidate_exercises(p_run.user_id, '{}') c)",
         "tests/numbers/test_work_is_bounded.py::test_another_exercise_of_the_same_day_is_not_read",
+    ),
+    "compute of what others did of an exercise": Twin(
+        "numbers/sets_by_session.sql",
+        "where i.user_id = p_user_id and i.exercise_id",
+        "where i.exercise_id",
+        "tests/numbers/test_work_is_bounded.py::test_what_others_did_of_a_global_exercise_is_not_read",
+    ),
+    "a projection that may loop over its own rows": Twin(
+        "pipeline/project.sql",
+        "set enable_nestloop = off\n",
+        "",
+        f"{_PLANS}[on empty tables]",
+    ),
+    "a projection that may read whole tables": Twin(
+        "pipeline/project.sql",
+        "set enable_seqscan = off\n",
+        "",
+        f"{_PLANS}[on tiny tables]",
+    ),
+    "parts looked up without a fence": Twin(
+        "numbers/sets_by_session.sql",
+        "        where p_from_date = '-infinity'\n        offset 0\n",
+        "        where p_from_date = '-infinity'\n",
+        f"{_PLANS}[on full tables]",
     ),
     "compute that does not renew its lease": _compute(
         "perform stats_private.hold_lease(v_run);",

@@ -186,8 +186,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$ select public.enqueue_stale_user_exercise_stats_refresh_jobs(p_limit) $$;
 
--- True where a rebuild would change a published row of an account that nobody is at work on, or where the headers are
--- not exactly those of its three days.
+-- True where a rebuild would change a published row, headers included, of an account that nobody is at work on.
 create or replace function stats_private.published_rows_differ(p_user_id uuid)
 returns boolean
 language plpgsql
@@ -203,44 +202,6 @@ begin
     end if;
     v_integrity := public.validate_user_exercise_stats_integrity(p_user_id);
     return not (v_integrity ->> 'stale')::boolean and not (v_integrity ->> 'moved')::boolean
-        and (not (v_integrity ->> 'valid')::boolean or stats_private.headers_differ(p_user_id));
+        and not (v_integrity ->> 'valid')::boolean;
 end;
-$$;
-
--- True unless the account's headers are those that its publication wrote, with the number of their exercises. One that
--- has no generation has no headers.
-create or replace function stats_private.headers_differ(p_user_id uuid)
-returns boolean
-language sql stable
-as $$
-    select exists (
-        (
-            select h.as_of_date, h.generation, h.exercises::bigint
-            from public.user_pr_overview_snapshot_headers h
-            where h.user_id = p_user_id
-        )
-        except
-        (select e.* from stats_private.expected_headers(p_user_id) e)
-    ) or exists (
-        (select e.* from stats_private.expected_headers(p_user_id) e)
-        except
-        (
-            select h.as_of_date, h.generation, h.exercises::bigint
-            from public.user_pr_overview_snapshot_headers h
-            where h.user_id = p_user_id
-        )
-    )
-$$;
-
-create or replace function stats_private.expected_headers(p_user_id uuid)
-returns table (as_of_date date, generation bigint, exercises bigint)
-language sql stable
-as $$
-    select w.as_of_date, s.applied_version, (
-        select count(*) from public.user_pr_exercise_summary_snapshots x
-        where x.user_id = p_user_id and x.as_of_date = w.as_of_date)
-    from public.user_stats_refresh_state s
-    cross join lateral unnest(
-        array[s.published_anchor - 1, s.published_anchor, s.published_anchor + 1]) w (as_of_date)
-    where s.user_id = p_user_id
 $$;

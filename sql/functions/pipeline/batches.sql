@@ -112,48 +112,6 @@ as $$
     from (select p_run.payload -> '_batch') x (b)
 $$;
 
--- Every exercise that a scope may touch; no ids: all that the account has in sessions, manual records or published
--- rows, so that what was deleted disappears.
-create or replace function stats_private.candidate_exercises(p_user_id uuid, p_exercise_ids text [])
-returns table (exercise_id text)
-language sql stable
-as $$
-    select i.exercise_id from unnest(p_exercise_ids) i (exercise_id)
-    union
-    select p.exercise_id from public.session_exercise_part p
-    where p.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-    union
-    select m.exercise_id from public.user_manual_pr_records m
-    where m.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-    union
-    select d.exercise_id from public.user_exercise_daily_rollups d
-    where d.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-    union
-    select r.exercise_id from public.user_exercise_records r
-    where r.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-    union
-    select m.exercise_id from public.user_exercise_rep_maxes m
-    where m.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-    union
-    select t.exercise_id from stats_private.rep_max_steps t
-    where t.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-    union
-    select s.exercise_id from public.user_pr_exercise_summary_snapshots s
-    where s.user_id = p_user_id and cardinality(p_exercise_ids) = 0
-$$;
-
--- Every exercise that has a place on the account's PR board: published work or a manual record.
-create or replace function stats_private.window_exercises(p_user_id uuid)
-returns table (exercise_id text)
-language sql stable
-as $$
-    select d.exercise_id from public.user_exercise_daily_rollups d where d.user_id = p_user_id
-    union
-    select m.exercise_id from public.user_manual_pr_records m where m.user_id = p_user_id
-    union
-    select s.exercise_id from public.user_pr_exercise_summary_snapshots s where s.user_id = p_user_id
-$$;
-
 -- The number of canonical writes of the account so far.
 create or replace function stats_private.source_revision(p_user_id uuid)
 returns bigint

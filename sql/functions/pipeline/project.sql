@@ -30,7 +30,6 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 set enable_nestloop = off
 set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     v_formula text;
@@ -543,22 +542,3 @@ begin
             n.records_30d);
 end;
 $$;
-
--- A record's value as a whole number of which the greater is the better: repetitions and seconds as they are, else
--- hundredths; least assistance counts downwards.
-create or replace function stats_private.merit(p_kind text, p_value numeric)
-returns bigint
-language sql immutable
-as $$
-    select case
-        when p_kind in ('reps', 'duration') then p_value
-        when p_kind = 'least_assistance' then -100 * p_value
-        else 100 * p_value
-    end::bigint
-$$;
-
--- The value that a record's merit stands for.
-create or replace function stats_private.record_value(p_kind text, p_merit bigint)
-returns numeric
-language sql immutable
-as $$ select case when p_kind in ('reps', 'duration') then abs(p_merit) else abs(p_merit) * 0.01 end $$;

@@ -15,19 +15,9 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_is_ours boolean;
-    v_generation bigint;
 begin
-    if not stats_private.is_service() then
-        raise exception using errcode = '42501', message = 'only service runs the engine; enqueue a refresh instead';
-    end if;
-    -- Before the write lock: everybody takes the two in this order.
-    v_is_ours := stats_private.try_worker_lock(p_user_id);
-    v_generation := public.enqueue_user_exercise_stats_refresh_job(
-        p_user_id, p_from_date, p_exercise_ids, 'manual_refresh', p_reason => 'refresh_user_exercise_stats_from');
-    return stats_private.refresh_at_once(p_user_id, v_is_ours, 'refresh_user_exercise_stats_from')
-        || jsonb_build_object('user_id', p_user_id, 'statsRequestedVersion', v_generation);
+    return stats_private.run_engine(
+        p_user_id, p_from_date, p_exercise_ids, 'manual_refresh', 'refresh_user_exercise_stats_from', false);
 end;
 $$;
 
@@ -46,6 +36,19 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+begin
+    return stats_private.run_engine(
+        p_user_id, null, '{}', 'pr_snapshot_rollover', 'refresh_user_pr_overview_snapshot_window', true);
+end;
+$$;
+
+-- What the two have in common: one request, and one attempt at all that waits.
+create or replace function stats_private.run_engine(
+    p_user_id uuid, p_from_date date, p_exercise_ids text [], p_event_type text, p_caller text, p_window_only boolean
+)
+returns jsonb
+language plpgsql
+as $$
 declare
     v_is_ours boolean;
     v_generation bigint;
@@ -53,11 +56,11 @@ begin
     if not stats_private.is_service() then
         raise exception using errcode = '42501', message = 'only service runs the engine; enqueue a refresh instead';
     end if;
+    -- Before the write lock: everybody takes the two in this order.
     v_is_ours := stats_private.try_worker_lock(p_user_id);
     v_generation := public.enqueue_user_exercise_stats_refresh_job(
-        p_user_id, null, '{}', 'pr_snapshot_rollover', p_reason => 'refresh_user_pr_overview_snapshot_window',
-        p_window_only => true);
-    return stats_private.refresh_at_once(p_user_id, v_is_ours, 'refresh_user_pr_overview_snapshot_window')
+        p_user_id, p_from_date, p_exercise_ids, p_event_type, p_reason => p_caller, p_window_only => p_window_only);
+    return stats_private.refresh_at_once(p_user_id, v_is_ours, p_caller)
         || jsonb_build_object('user_id', p_user_id, 'statsRequestedVersion', v_generation);
 end;
 $$;
