@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from uuid import UUID
 
@@ -14,10 +13,11 @@ from rich.progress import Progress as ProgressBar
 from sqlalchemy import Engine, create_engine
 
 from ops.errors import OperatorError
-from ops.importers import fitnotes, hevy, strong, wodup
+from ops.import_account import account_lines, account_of, print_lines
+from ops.importers import catalog, fitnotes, hevy, meets, strong, wodup
 from ops.importers.history import ParsedHistory
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
-from ops.importers.spool import SkippedRows, temporary_space
+from ops.importers.spool import temporary_space
 from tasks.config import database_url as parse_database_url
 
 __all__ = ["ImportReport", "Progress", "import_and_account", "import_file", "import_history", "read_history"]
@@ -28,31 +28,83 @@ _READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {
     "fitnotes": fitnotes.parse,
 }
 
-WODUP = "wodup"
-"""A batch for the database to import, not a history that is read here."""
-
-_RANGES_A_LINE = 15
+WODUP, CATALOG, MEETS = "wodup", "catalog", "meets"
+_NO_HISTORIES: Mapping[str, str] = {
+    WODUP: "a WodUp batch",
+    CATALOG: "a list of exercises",
+    MEETS: "a list of meet results",
+}
+"""What can be imported and is not a history of sessions that is read here."""
 
 
 def import_file(
-    file: Path, format: str, unit: str | None, user: UUID, timezone: str, database_url: str
+    file: Path,
+    format: str,
+    unit: str | None,
+    user: UUID | None,
+    timezone: str,
+    database_url: str,
+    lifter: str | None = None,
 ) -> None:
-    """Import `file` for the account `user` and print what became of it.
+    """Import `file` for the account `user`, a list of exercises for nobody, and print what became of it.
 
     Nothing is written before the whole file has been read. Raises OperatorError where the file, an option or
     the database is wrong, where there is no room for temporary files or for what is printed, where the import is
     interrupted, and where nothing of the file could be stored.
     """
     time_zone(timezone)
-    if format == WODUP:
-        batch = wodup.read_batch(file, unit, user)
-        with _engine(database_url) as engine, _printing(file):
-            _print(wodup.account_lines(wodup.import_batch(engine, file, batch)))
+    if lifter is not None and format != MEETS:
+        raise OperatorError(f"--lifter is only for --format {MEETS}")
+    if format == CATALOG:
+        if user is not None:
+            raise OperatorError("the exercises of the catalog belong to no account: leave --user out")
+        _import_catalog(file, unit, database_url)
         return
+    if user is None:
+        raise OperatorError("pass --user with the account that the file belongs to")
+    if format == WODUP:
+        _import_wodup(file, unit, user, database_url)
+    elif format == MEETS:
+        _import_meets(file, unit, user, lifter, database_url)
+    else:
+        _import_history(file, format, unit, user, timezone, database_url)
+
+
+def _import_catalog(file: Path, unit: str | None, database_url: str) -> None:
+    with temporary_space():
+        exercises = catalog.read_catalog(file, unit)
+    with _engine(database_url) as engine, _printing(file):
+        report = catalog.import_catalog(engine, exercises)
+        print_lines(account_of(report.skipped, report.remarks, catalog.account_lines(report)))
+    _refuse_nothing(file, sum(report.added.values()) + report.already_there)
+
+
+def _import_meets(file: Path, unit: str | None, user: UUID, lifter: str | None, database_url: str) -> None:
+    with temporary_space():
+        results = meets.read_meets(file, unit, lifter)
+    with _engine(database_url) as engine, _printing(file):
+        report = meets.import_meets(engine, user, results)
+        print_lines(account_of(report.skipped, report.remarks, meets.account_lines(report)))
+    _refuse_nothing(file, report.rows_taken)
+
+
+def _import_wodup(file: Path, unit: str | None, user: UUID, database_url: str) -> None:
+    batch = wodup.read_batch(file, unit, user)
+    with _engine(database_url) as engine, _printing(file):
+        print_lines(wodup.account_lines(wodup.import_batch(engine, file, batch)))
+
+
+def _import_history(
+    file: Path, format: str, unit: str | None, user: UUID, timezone: str, database_url: str
+) -> None:
     history = read_history(file, format, unit)
     with _engine(database_url) as engine, _printing(file):
         report = import_and_account(engine, user, format, history, timezone=timezone)
-    if not report.sessions_saved and not report.sessions_already_there:
+    _refuse_nothing(file, report.sessions_saved + report.sessions_already_there)
+
+
+def _refuse_nothing(file: Path, stored: int) -> None:
+    if not stored:
         raise OperatorError(f"{file}: nothing of it could be stored; the reasons are above")
 
 
@@ -87,10 +139,13 @@ def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
 
     Raises OperatorError where `format` is unknown, the file is not of it, or there is no room for temporary files.
     """
-    if format == WODUP:
-        raise OperatorError("a WodUp batch is no history: import it with stats-refresh import --format wodup")
+    if format in _NO_HISTORIES:
+        raise OperatorError(
+            f"{_NO_HISTORIES[format]} is no history: import it with stats-refresh import --format {format}"
+        )
     if format not in _READERS:
-        raise OperatorError(f'unknown format "{format}": pass --format {" or ".join([*_READERS, WODUP])}')
+        known = " or ".join([*_READERS, *_NO_HISTORIES])
+        raise OperatorError(f'unknown format "{format}": pass --format {known}')
     with temporary_space():
         return _READERS[format](file, unit)
 
@@ -116,57 +171,8 @@ def import_and_account(
             lambda done, total: bar.update(task, completed=done, total=total),
             timezone=timezone,
         )
-    _print(account_lines(report), console)
+    print_lines(account_lines(report), console)
     return report
-
-
-def _print(lines: Iterable[str], console: Console | None = None) -> None:
-    # What a file calls an exercise is text: never markup, and nothing that a terminal obeys.
-    console = console or Console(markup=False, emoji=False, highlight=False)
-    for line in lines:
-        printable = "".join(character if character.isprintable() else " " for character in line)
-        console.print(printable, markup=False, emoji=False, highlight=False, soft_wrap=True)
-
-
-def account_lines(report: ImportReport) -> Iterator[str]:
-    """Yield the account line by line: every skipped row with its reason, remarks, sets and sessions."""
-    with temporary_space():  # the skipped rows are put in order there
-        yield from _skipped_lines(report.skipped)
-    for remark in report.remarks:
-        yield f"  note: {remark.text} (line {remark.line})"
-    yield f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows"
-    yield (
-        f"{report.sessions_saved} sessions saved, {report.sessions_already_there} already there"
-        + (f", {report.sessions_refused} not stored" if report.sessions_refused else "")
-    )
-
-
-def _skipped_lines(skipped: SkippedRows) -> Iterator[str]:
-    for reason, count, lines in skipped.by_reason():
-        line = f"  skipped {count}: {reason} (line{'s' if count > 1 else ''} "
-        places = _places(lines)
-        line += next(places)
-        for more in places:
-            yield f"{line},"
-            line = f"    {more}"
-        yield f"{line})"
-
-
-def _places(lines: Iterator[int]) -> Iterator[str]:
-    """Yield the lines in the order of the file, as ranges, as many at a time as fit on a line."""
-    ranges = _ranges(lines)
-    while some := list(islice(ranges, _RANGES_A_LINE)):
-        yield ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in some)
-
-
-def _ranges(lines: Iterator[int]) -> Iterator[tuple[int, int]]:
-    first = last = next(lines)
-    for line in lines:
-        if line > last + 1:
-            yield first, last
-            first = line
-        last = line
-    yield first, last
 
 
 def _progress_bar(console: Console) -> ProgressBar:

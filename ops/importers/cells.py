@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 
 from ops.importers.history import hundredths
@@ -11,6 +12,8 @@ from ops.importers.history import hundredths
 _PLAIN = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,30})?")
 _COMMA = re.compile(r"-?[0-9]{1,12},[0-9]{1,30}")
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class BrokenRowError(Exception):
@@ -70,6 +73,16 @@ class Numbers:
         if not 0 <= rpe <= 10:
             raise BrokenRowError(f"{column} {shown(text)} is not between 0 and 10")
         return rpe or None
+
+
+def calendar_day(column: str, text: str) -> date:
+    """Return the day that the cell names as YYYY-MM-DD."""
+    if _DAY.fullmatch(text):
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            pass
+    raise BrokenRowError(f"{column} {shown(text)} is not like 2024-12-31")
 
 
 def shown(text: str) -> str:

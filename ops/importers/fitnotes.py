@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
 from ops.errors import OperatorError
-from ops.importers.cells import BrokenRowError, Numbers, shown
+from ops.importers.cells import BrokenRowError, Numbers, calendar_day, shown
 from ops.importers.csv_records import Record, TextFile, records, text_file
 from ops.importers.header import Format, Header, read_header
 from ops.importers.history import (
@@ -43,7 +42,6 @@ _FORMAT = Format(
     _REQUIRED,
 )
 _MOST_COMMAS_IN_NAMES = 5
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"(?:([0-9]{1,3}):)?([0-9]{1,4}):([0-9]{2})")
 
 
@@ -110,7 +108,7 @@ class _RowReader:
             raise BrokenRowError("no exercise")
         return Row(
             line=line,
-            session_date=_day(cells["Date"]),
+            session_date=calendar_day("Date", cells["Date"]),
             started_at_local=None,
             title="",
             duration_seconds=None,
@@ -196,15 +194,6 @@ def _shares(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     for first in range(total + 1):
         for others in _shares(total - first, parts - 1):
             yield (first, *others)
-
-
-def _day(text: str) -> date:
-    if _DAY.fullmatch(text):
-        try:
-            return date.fromisoformat(text)
-        except ValueError:
-            pass
-    raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31")
 
 
 def _seconds(text: str) -> int | None:

@@ -21,11 +21,11 @@ _SIGNATURES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"date", "exercise", "category"}), "looks like a FitNotes export: pass --format fitnotes"),
     (
         frozenset({"lifterid", "best3squatkg"}),
-        "looks like a list of meet results: tested 1RMs are manual records, no history of sessions",
+        "looks like a list of meet results: pass --format meets",
     ),
     (
         frozenset({"id", "name", "equipment", "primary_muscles"}),
-        "looks like a list of exercises: it belongs into the catalog and is no history",
+        "looks like a list of exercises: pass --format catalog",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ops.errors import OperatorError
 from ops.importers.assembly import assemble
@@ -22,9 +22,7 @@ def read_rows(
     rows = Rows()
     skipped = SkippedRows()
     shown = ShownTracking()
-    data = records(file.lines(), header.delimiter, len(header.places))
-    next(data)  # the header
-    for record in data:
+    for record in data_records(file, header):
         try:
             row = read(record)
         except BrokenRowError as broken:
@@ -37,6 +35,13 @@ def read_rows(
     if not tracking:
         _refuse_fruitless(file, rows, skipped)
     return assemble(rows, tracking, skipped, remarks)
+
+
+def data_records(file: TextFile, header: Header) -> Iterator[Record]:
+    """Return the records below the header."""
+    data = records(file.lines(), header.delimiter, len(header.places))
+    next(data)
+    return data
 
 
 def _refuse_fruitless(file: TextFile, notes: Rows, skipped: SkippedRows) -> None:

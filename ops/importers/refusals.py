@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import psycopg2
 from sqlalchemy.exc import DBAPIError
+
+from ops.errors import OperatorError
+from ops.importers.spool import no_room
 
 _CHECK_VIOLATION = "23514"
 _DATA_EXCEPTIONS = "22"
@@ -19,6 +26,19 @@ def what_stopped(error: DBAPIError) -> str:
     if code is None or code.startswith(_CONNECTION_LOST):
         return f"no connection to the database ({message}): check that it runs and STATS_REFRESH_DATABASE_URL"
     return f"the database stopped the import ({code}: {message})"
+
+
+@contextmanager
+def told_clearly(how_far: Callable[[], str]) -> Iterator[None]:
+    """Turn whatever stops the import into one line that says `how_far` it came and what to do."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise OperatorError(f"interrupted; {how_far()}", exit_code=130) from stop
+    except DBAPIError as error:
+        raise OperatorError(f"{what_stopped(error)}; {how_far()}") from error
+    except sqlite3.OperationalError as error:
+        raise OperatorError(f"{no_room(error)}; {how_far()}") from error
 
 
 def refusal(error: DBAPIError) -> str | None:

@@ -9,9 +9,7 @@ Memory holds one batch of sessions and the exercises; what grows with the file o
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
@@ -33,8 +31,8 @@ from ops.importers.history import (
     Tracking,
 )
 from ops.importers.payload import session_payload
-from ops.importers.refusals import refusal, what_stopped
-from ops.importers.spool import ROWS_AT_ONCE, SkippedRows, Texts, no_room
+from ops.importers.refusals import refusal, told_clearly
+from ops.importers.spool import ROWS_AT_ONCE, SkippedRows, Texts
 from ops.importers.tracking import contradiction
 from tasks.transaction import account, transaction
 
@@ -114,7 +112,7 @@ def import_history(
     """
     saving = _Saving(engine, user, provider, time_zone(timezone), history)
     total = len(history.sessions)
-    with _told_clearly(saving, total):
+    with told_clearly(lambda: _how_far(saving, total)):
         saving.look_up_stored()
         for batch in _batches(history.sessions):
             saving.take(batch)
@@ -314,19 +312,6 @@ def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[ImportedSessi
 
 def _lines(sets: Iterable[ImportedSet]) -> list[int]:
     return [a_set.line for a_set in sets]
-
-
-@contextmanager
-def _told_clearly(saving: _Saving, total: int) -> Iterator[None]:
-    """Turn whatever stops the import into one line that says how far it came and what to do."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        raise OperatorError(f"interrupted; {_how_far(saving, total)}", exit_code=130) from stop
-    except DBAPIError as error:
-        raise OperatorError(f"{what_stopped(error)}; {_how_far(saving, total)}") from error
-    except sqlite3.OperationalError as error:
-        raise OperatorError(f"{no_room(error)}; {_how_far(saving, total)}") from error
 
 
 def _how_far(saving: _Saving, total: int) -> str:

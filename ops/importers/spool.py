@@ -37,7 +37,8 @@ def no_room(error: OSError | sqlite3.OperationalError) -> str:
 
 def spool(schema: str) -> sqlite3.Connection:
     """Return a new database with the tables of `schema`, for who holds it to close."""
-    database = sqlite3.connect("", isolation_level=None)
+    # Used by one thread alone, but what a raised error held on to may be collected, and closed, in any.
+    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     # Nothing is ever undone, so nothing needs a journal; one transaction spares a sync for each row.
     database.executescript(f"pragma journal_mode = off; {schema}; begin")
     return database

@@ -11,9 +11,10 @@ from rich.console import Console
 from sqlalchemy import create_engine
 
 from ops.errors import OperatorError
+from ops.import_account import account_lines
 from ops.importers.history import ParsedHistory, Remark, SkippedRow
 from ops.importers.spool import SkippedRows
-from ops.importing import ImportReport, account_lines, import_and_account, import_file, read_history
+from ops.importing import ImportReport, import_and_account, import_file, read_history
 from ops.sample_history import sample_history
 
 USER = UUID("00000000-0000-4000-8000-000000000001")

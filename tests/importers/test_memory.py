@@ -14,8 +14,9 @@ from uuid import uuid4
 
 import pytest
 
+from ops.import_account import account_lines
 from ops.importers import fitnotes, hevy, strong
-from ops.importing import account_lines, import_history
+from ops.importing import import_history
 
 ROWS = 1_000
 TIMES = 8

@@ -456,8 +456,8 @@ def test_a_missing_file_and_a_directory(tmp_path):
     ("name", "found"),
     [
         ("hevy-kg-small.csv", "looks like a Hevy export: pass --format hevy"),
-        ("exercise-catalog.csv", "belongs into the catalog and is no history"),
-        ("powerlifting-meets-tested-1rm.csv", "tested 1RMs are manual records, no history"),
+        ("exercise-catalog.csv", "looks like a list of exercises: pass --format catalog"),
+        ("powerlifting-meets-tested-1rm.csv", "looks like a list of meet results: pass --format meets"),
     ],
 )
 def test_real_files_of_another_kind_are_refused(real_file, name, found):
