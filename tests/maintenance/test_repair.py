@@ -66,6 +66,26 @@ def test_header_of_another_generation_is_damage(database, stages, pages, account
     assert pages.repair()["found"] == 0
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "delete from public.user_pr_overview_rollover_state where user_id = :user",
+        "update public.user_pr_overview_rollover_state set due_at = due_at + interval '1 day' where user_id = :user",
+    ],
+    ids=["lost", "too late"],
+)
+def test_an_account_whose_window_would_not_move_is_repaired(database, stages, pages, accounts, damage):
+    due = "select user_id, due_at from public.user_pr_overview_rollover_state order by 1"
+    before = database.admin(due)
+    database.admin(damage, user=accounts[1].user_id)
+
+    assert pages.repair()["found"] == 1
+    stages.drain()
+
+    assert database.admin(due) == before
+    assert pages.repair()["found"] == 0
+
+
 def test_healthy_accounts_are_left_alone(database, stages, pages, accounts):
     let_days_pass(database, 1, accounts)
     pages.rollover()

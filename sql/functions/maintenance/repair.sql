@@ -1,10 +1,11 @@
 -- public.enqueue_stale_user_exercise_stats_refresh_jobs(limit)
 --   -> {response: scanned | idle | paused | failed, checked, found, lap_ended, has_more}
 -- Promises: compares the next accounts behind the cursor with a rebuild and asks for a full one where any read model
---   differs, so damage of every kind is found within one lap over all accounts that have rows. Accounts that are stale
---   already, or become so, are left alone: their own generation mends them; one that somebody writes to is left for
---   the next lap. A page ends early when half its budget is used; a full lap is counted. An account that can't be
---   compared ends the page before it; where it fails the next pages too it is passed, and the answer names it.
+--   differs, or where no rollover is due, so damage of every kind is found within one lap over all accounts that have
+--   rows. Accounts that are stale already, or become so, are left alone: their own generation mends them; one that
+--   somebody writes to is left for the next lap. A page ends early when half its budget is used; a full lap is
+--   counted. An account that can't be compared ends the page before it; where it fails the next pages too it is
+--   passed, and the answer names it.
 -- Locks: cursor row (skip locked), write (try), state row, job rows (skip locked)
 -- Writes: stats_maintenance_cursors, user_stats_refresh_state, user_exercise_stats_refresh_jobs, private outputs
 create or replace function public.enqueue_stale_user_exercise_stats_refresh_jobs(p_limit integer default 25)
@@ -186,7 +187,8 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$ select public.enqueue_stale_user_exercise_stats_refresh_jobs(p_limit) $$;
 
--- True where a rebuild would change a published row, headers included, of an account that nobody is at work on.
+-- True where a rebuild would change a published row, headers included, of an account that nobody is at work on, or
+-- where its window would not move: a publication puts both right.
 create or replace function stats_private.published_rows_differ(p_user_id uuid)
 returns boolean
 language plpgsql
@@ -202,6 +204,18 @@ begin
     end if;
     v_integrity := public.validate_user_exercise_stats_integrity(p_user_id);
     return not (v_integrity ->> 'stale')::boolean and not (v_integrity ->> 'moved')::boolean
-        and not (v_integrity ->> 'valid')::boolean;
+        and (not (v_integrity ->> 'valid')::boolean or stats_private.lacks_its_rollover(p_user_id));
 end;
+$$;
+
+-- True for a published account that is not due by the end of its window's middle day.
+create or replace function stats_private.lacks_its_rollover(p_user_id uuid)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select from public.user_stats_refresh_state s
+        where s.user_id = p_user_id and s.published_anchor is not null and not exists (
+            select from public.user_pr_overview_rollover_state r
+            where r.user_id = s.user_id and r.due_at <= (s.published_anchor + 1)::timestamp at time zone 'UTC'))
 $$;
