@@ -6,6 +6,7 @@ import json
 import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -430,3 +431,12 @@ def test_a_bad_file_is_one_line_and_writes_nothing(wodup, batch_file):
             import_file(batch_file(content), "wodup", unit, wodup.app.user_id, "UTC", wodup.database.url)
         assert "\n" not in str(refused.value)
     assert wodup.stored() == []
+
+
+def test_the_batch_that_the_docs_show_is_one(wodup):
+    text = (Path(__file__).parents[2] / "docs" / "importing.md").read_text()
+    batch = json.loads(text.partition("```json")[2].partition("```")[0])
+
+    answer = wodup.imported(batch)
+
+    assert (answer["results_saved"], answer["sets_saved"], answer["refresh"]) == (1, 1, "published")
