@@ -48,6 +48,13 @@ def refusal_of(read, statement, **parameters) -> tuple[str, str]:
     return refused.value.orig.pgcode, refused.value.orig.diag.message_detail
 
 
+def hint_of(read, statement, **parameters) -> str:
+    """What a reader that refuses tells the caller to do."""
+    with pytest.raises(DBAPIError) as refused:
+        read(statement, **parameters)
+    return refused.value.orig.diag.message_hint
+
+
 @pytest.mark.parametrize("statement", ALL)
 def test_an_answer_says_what_it_is(app_account, stages, read, statement):
     version = save(app_account, TODAY, (100, 5))["statsRequestedVersion"]
@@ -189,6 +196,26 @@ def test_nothing_is_answered_before_the_first_publication(app_account, stages, r
     save(app_account, TODAY, (100, 5))
     stages.compute(stages.claim())
     assert refusal_of(read, statement) == ("55000", "building")
+
+
+@pytest.mark.parametrize("statement", ALL)
+def test_an_account_without_any_save_is_told_from_one_that_waits_for_its_first_snapshot(
+    app_account, read, statement
+):
+    assert hint_of(read, statement).startswith("Nothing has been saved for this account yet")
+    save(app_account, TODAY, (100, 5))
+    assert hint_of(read, statement).startswith("The first refresh of this account is on its way")
+
+
+@pytest.mark.parametrize("statement", OF_THE_WINDOW)
+def test_a_refused_day_of_a_published_account_comes_with_what_to_do(
+    database, app_account, stages, read, statement
+):
+    save(app_account, TODAY, (100, 5))
+    stages.drain()
+    assert hint_of(read, statement, today=TODAY + timedelta(days=2)).startswith("Only the UTC date")
+    database.admin("delete from public.user_pr_overview_snapshot_headers")
+    assert hint_of(read, statement).startswith("The window moves by itself")
 
 
 @pytest.mark.parametrize("statement", OF_THE_WINDOW)

@@ -127,6 +127,58 @@ def test_a_broken_field_of_a_set_is_named_with_its_place(database, app_account):
                     app_account.save_payload(app_account.payload(good, two_sets))
 
 
+SESSION_FIELDS = (
+    "expected_user_id, mutation_id, session_id, expected_updated_at, session_date, title, started_at,"
+    " duration_seconds, notes, source, source_ref, exercises"
+)
+SET_FIELDS = "set_type, weight_kg, reps, distance_m, duration_seconds, rpe, is_completed"
+
+
+def test_a_field_that_nobody_reads_is_named_with_those_that_are_known(database, app_account):
+    block = app_account.block("Squat", (100, 5))
+    with writes_nothing(database):
+        for name, shown in [("date", "date"), ("Title", "Title"), ("", ""), ("x" * 5000, "x" * 100)]:
+            for value in (None, 5, {}):
+                with refused("22023", f"$.{shown}: is not a field here; known are {SESSION_FIELDS}"):
+                    app_account.save_payload(app_account.payload(**{name: value}))
+        with refused("22023", "$.exercises[1].id: is not a field here; known are exercise_id, notes, sets"):
+            app_account.save(block, {"id": block["exercise_id"], "sets": block["sets"]})
+        for misspelt in ("weight", "Weight_kg", "weight_kg ", "kg"):
+            one = {misspelt: 100, "reps": 5}
+            with refused(
+                "22023", f"$.exercises[1].sets[2].{misspelt}: is not a field here; known are {SET_FIELDS}"
+            ):
+                app_account.save(block, app_account.block("Squat", (100, 5), (100, 5), one, (100, 5)))
+
+
+def test_every_known_field_is_taken(app_account):
+    one = {
+        "set_type": "normal",
+        "weight_kg": 100,
+        "reps": 5,
+        "distance_m": 1,
+        "duration_seconds": 60,
+        "rpe": 8,
+        "is_completed": True,
+    }
+    first = app_account.save()
+    fields = {
+        "session_id": first["session_id"],
+        "expected_updated_at": first["updated_at"],
+        "title": "t",
+        "started_at": "2026-03-10T10:00:00Z",
+        "duration_seconds": 60,
+        "notes": "n",
+        "source": "s",
+        "source_ref": "r",
+    }
+    payload = app_account.payload({**app_account.block("Squat", one), "notes": "n"}, **fields)
+
+    assert ", ".join(one) == SET_FIELDS
+    assert set(payload) == set(SESSION_FIELDS.split(", "))
+    assert app_account.save_payload(payload)["operation"] == "session_updated"
+
+
 def test_payload_and_set_are_objects(database, app_account):
     block = app_account.block("Squat")
     for value in [[], "text", 5, None, True, [{"expected_user_id": "x"}]]:

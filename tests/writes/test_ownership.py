@@ -84,6 +84,37 @@ def test_nobody_signed_in_writes_nothing(database, app_account):
                 call(statement, owner=owner)
 
 
+@pytest.mark.parametrize("claims", ["no JSON", "{", '{"sub": "nobody"}', '{"sub": 5}', '{"sub": "\\u0000"}'])
+def test_claims_that_cannot_be_read_are_nobodys(database, app_account, claims):
+    owner = str(app_account.user_id)
+    payload = json.dumps(app_account.payload())
+    call = replace(database.as_account(app_account.user_id), identity=Identity("authenticated", claims))
+    message = "request.jwt.claims: must be JSON whose sub is a uuid"
+
+    with writes_nothing(database):
+        with refused("42501", message):
+            call("select public.save_session_v5(cast(:payload as jsonb))", payload=payload)
+        for statement in WRITES.values():
+            with refused("42501", message):
+                call(statement, owner=owner)
+        for statement in (
+            "select public.get_pr_overview('2026-03-10')",
+            "select public.get_pr_overview('2026-03-10', :owner)",
+            "select public.enqueue_user_exercise_stats_refresh(:owner, null, '{}', '')",
+        ):
+            with refused("42501", message):
+                call(statement, **({"owner": app_account.user_id} if ":owner" in statement else {}))
+        with refused("42501"):
+            call("select public.stats_projection_worker_status_v1()")
+
+
+def test_an_administrator_whose_claims_are_no_json_is_none(database, app_account):
+    call = replace(database.as_account(app_account.user_id), identity=Identity("authenticated", "no JSON"))
+
+    with refused("42501", "request.jwt.claims: is not JSON"):
+        call("select public.stats_projection_worker_status_v1()")
+
+
 def test_an_administrator_does_not_write_for_others_either(database, app_account, stranger):
     payload = json.dumps(stranger.payload())
 

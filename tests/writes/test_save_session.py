@@ -110,6 +110,18 @@ def test_a_replay_answers_even_where_the_payload_would_no_longer_pass(app_accoun
     assert app_account.save_payload(payload) == {**receipt, "replayed": True}
 
 
+def test_a_replay_answers_even_where_the_payload_has_a_field_that_was_once_ignored(database, app_account):
+    receipt = app_account.save_payload(app_account.payload())
+    payload = app_account.payload(mutation_id=receipt["mutation_id"], anything=1)
+    database.admin(
+        "update public.stats_mutation_receipts set payload_hash ="
+        " stats_private.payload_hash('save_session_v5', cast(:payload as jsonb)::text)",
+        payload=json.dumps(payload),
+    )
+
+    assert app_account.save_payload(payload) == {**receipt, "replayed": True}
+
+
 def test_another_write_under_a_used_mutation_is_refused(database, app_account):
     payload = app_account.payload()
     receipt = app_account.save_payload(payload)

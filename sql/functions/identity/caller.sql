@@ -1,5 +1,6 @@
 -- Who the caller is, seen from inside a SECURITY DEFINER function (where current_user is the owner).
 -- Promises: the answer comes from the role that the transaction took on and from the verified claims, nothing else.
+--   Claims that cannot be read are nobody's: 42501.
 -- Locks: none
 -- Writes: nothing
 
@@ -18,9 +19,33 @@ returns boolean
 language sql stable
 as $$
     select pg_catalog.current_setting('role') = 'authenticated'
-        and coalesce(
-            nullif(pg_catalog.current_setting('request.jwt.claims', true), '')::jsonb
-            #>> '{app_metadata,role}' = 'admin', false)
+        and coalesce(stats_private.claims_of_call() #>> '{app_metadata,role}' = 'admin', false)
+$$;
+
+create or replace function stats_private.claims_of_call()
+returns jsonb
+language plpgsql stable
+as $$
+begin
+    return nullif(pg_catalog.current_setting('request.jwt.claims', true), '')::jsonb;
+exception
+    when data_exception then
+        raise exception using errcode = '42501', message = 'request.jwt.claims: is not JSON';
+end;
+$$;
+
+-- Returns the account that is signed in, null where nobody is. auth.uid() may be the platform's own and raises a plain
+-- 22P02, which would look like a mistake in the arguments.
+create or replace function stats_private.signed_in_account()
+returns uuid
+language plpgsql stable
+as $$
+begin
+    return auth.uid();
+exception
+    when data_exception then
+        raise exception using errcode = '42501', message = 'request.jwt.claims: must be JSON whose sub is a uuid';
+end;
 $$;
 
 -- Returns the account that a reader or a queue call is about: the caller's own, or the one that service or an
@@ -30,7 +55,7 @@ returns uuid
 language plpgsql stable
 as $$
 declare
-    v_caller uuid := auth.uid();
+    v_caller uuid := stats_private.signed_in_account();
 begin
     if p_user_id is null and v_caller is not null then
         return v_caller;
@@ -49,7 +74,7 @@ returns uuid
 language plpgsql stable
 as $$
 declare
-    v_caller uuid := auth.uid();
+    v_caller uuid := stats_private.signed_in_account();
 begin
     if v_caller is null then
         raise exception using errcode = '42501', message = 'expected_user_id: nobody is signed in';

@@ -1,6 +1,7 @@
 -- What needs a person, for the worker status: [{subject, text, action}], [] where nothing does.
 -- Promises: a rollover that is late says so before any reader is refused, and stays until it has caught up. One entry a
---   problem; `action` is what to do, in an operator's commands.
+--   consequence: an exhausted job leaves its account stale, and from midnight on keeps its day from turning as well.
+--   `action` is what to do, in an operator's commands.
 -- Locks: none
 -- Writes: nothing
 create or replace function stats_private.alerts()
@@ -14,6 +15,8 @@ as $$
         '[]')
     from (
         select l.* from stats_private.late_rollovers() l
+        union all
+        select e.* from stats_private.exhausted_jobs() e
         union all
         select f.* from stats_private.failing_pages() f
     ) a
@@ -48,6 +51,22 @@ as $$
         'stats-refresh jobs list --status failed, mend the cause, then stats-refresh jobs resume ID'
     from due d
     where d.held > 0
+$$;
+
+-- Jobs that nothing but a person or the account's next save begins again.
+create or replace function stats_private.exhausted_jobs()
+returns table (subject text, problem text, action text)
+language sql stable
+as $$
+    select
+        'jobs',
+        case e.jobs
+            when 1 then '1 job has used up its attempts: its account stays stale'
+            else format('%s jobs have used up their attempts: their accounts stay stale', e.jobs)
+        end,
+        'stats-refresh jobs list --status failed, mend the cause, then stats-refresh jobs resume ID'
+    from (select count(*) as jobs from public.user_exercise_stats_refresh_jobs j where j.status = 'failed') e
+    where e.jobs > 0
 $$;
 
 -- Pages that fail, and those that have not been heard of for an hour: the slowest comes every ten minutes.

@@ -29,7 +29,7 @@ begin
     perform stats_private.require_day(p_as_of);
     select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
     if coalesce(v_state.applied_version, 0) = 0 then
-        perform stats_private.refuse_answer(p_as_of, 'building');
+        perform stats_private.refuse_answer(p_as_of, 'building', v_state.requested_version);
     end if;
     return (
         select to_jsonb(f)
@@ -58,11 +58,14 @@ begin
     from public.user_pr_overview_snapshot_headers h
     where h.user_id = p_user_id and h.as_of_date = p_as_of and h.generation = v_state.applied_version;
     if v_header.user_id is null then
-        perform stats_private.refuse_answer(p_as_of, case
-            when coalesce(v_state.applied_version, 0) = 0 then 'building'
-            when abs(p_as_of - stats_private.utc_today()) <= 1 then 'behind'
-            else 'not_in_window'
-        end);
+        perform stats_private.refuse_answer(
+            p_as_of,
+            case
+                when coalesce(v_state.applied_version, 0) = 0 then 'building'
+                when abs(p_as_of - stats_private.utc_today()) <= 1 then 'behind'
+                else 'not_in_window'
+            end,
+            v_state.requested_version);
     end if;
     return query select f.* from stats_private.frame_of(v_state, p_as_of, v_header.generated_at) f;
 end;
@@ -88,7 +91,8 @@ begin
 end;
 $$;
 
-create or replace function stats_private.refuse_answer(p_as_of date, p_detail text)
+-- p_requested_version: null or 0 where the account never had anything to refresh.
+create or replace function stats_private.refuse_answer(p_as_of date, p_detail text, p_requested_version bigint)
 returns void
 language plpgsql immutable
 as $$
@@ -97,7 +101,11 @@ begin
         errcode = '55000',
         message = format('there is no published snapshot of %s', p_as_of),
         detail = p_detail,
-        hint = 'building and behind pass by themselves: ask again. not_in_window: only the UTC date, the day before '
-            'and the day after are kept.';
+        hint = case
+            when p_detail = 'not_in_window' then 'Only the UTC date, the day before and the day after are kept.'
+            when p_detail = 'behind' then 'The window moves by itself: ask again.'
+            when p_requested_version > 0 then 'The first refresh of this account is on its way: ask again.'
+            else 'Nothing has been saved for this account yet: its first save brings the first snapshot.'
+        end;
 end;
 $$;

@@ -119,3 +119,24 @@ create or replace function stats_private.utc_today()
 returns date
 language sql stable
 as $$ select (now() at time zone 'UTC')::date $$;
+
+-- An object without other fields than p_known. What is wrong begins with the field's name: `weight: is not ...`.
+create or replace function stats_private.fields_problem(p_object jsonb, p_known text [])
+returns text
+language sql immutable
+as $$
+    select case
+        when p_object - p_known <> '{}' then stats_private.unknown_field_problem(p_object - p_known, p_known)
+    end
+$$;
+
+-- Names the first of the unknown fields, and those that are known: a misspelt one is seen beside its right name.
+create or replace function stats_private.unknown_field_problem(p_unknown jsonb, p_known text [])
+returns text
+language sql immutable
+as $$
+    select left(f.name, 100) || ': is not a field here; known are '
+        || (select string_agg(k.name, ', ' order by k.place) from unnest(p_known) with ordinality k (name, place))
+    from jsonb_object_keys(p_unknown) f (name)
+    limit 1
+$$;

@@ -2,7 +2,7 @@
 -- Promises: creates, or with session_id replaces, one completed session of the signed-in account. Rows, receipt
 --   and dirty range commit together or not at all; the same mutation_id again answers the stored receipt with
 --   replayed = true and writes nothing. Waits for no compute; for a publication at most its budget.
---   Raises 42501 (not the signed-in account), 22023 (a field breaks a rule: its JSON path and the rule),
+--   Raises 42501 (not the signed-in account), 22023 (a field breaks a rule or is unknown: its JSON path),
 --   P0002 (no such session of this account), 40001 (the session changed since expected_updated_at).
 -- Locks: write, state row, job rows (skip locked), canonical rows
 -- Writes: workout_sessions, session_exercise_part, session_sets, stats_mutation_receipts,

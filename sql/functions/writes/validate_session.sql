@@ -1,6 +1,6 @@
 -- stats_private.validate_session(payload): raises 22023 with the JSON path of the first field that breaks a rule
--- Promises: after it every cast of the payload's fields is safe. Asks no table: which exercises these are is
---   session_exercises.sql's question.
+-- Promises: after it the payload has no field that nobody reads, and every cast of its fields is safe. Asks no table:
+--   which exercises these are is session_exercises.sql's question.
 -- Locks: none
 -- Writes: nothing
 create or replace function stats_private.validate_session(p_payload jsonb)
@@ -18,13 +18,16 @@ begin
 end;
 $$;
 
--- The payload's own fields.
+-- The payload's own fields; the rules of expected_user_id and mutation_id are in payload.sql.
 create or replace function stats_private.session_fields_problem(p_payload jsonb)
 returns text
 language plpgsql stable
 as $$
 begin
     return '$.' || coalesce(
+        stats_private.fields_problem(p_payload, array[
+            'expected_user_id', 'mutation_id', 'session_id', 'expected_updated_at', 'session_date', 'title',
+            'started_at', 'duration_seconds', 'notes', 'source', 'source_ref', 'exercises']),
         'session_id: ' || stats_private.uuid_problem(p_payload -> 'session_id'),
         'expected_updated_at: ' || stats_private.moment_problem(p_payload -> 'expected_updated_at'),
         -- A replacement that lost its session_id would otherwise become a second session.
@@ -69,9 +72,12 @@ begin
     from jsonb_array_elements(p_exercises) with ordinality e (value, place)
     cross join lateral (values (case
         when jsonb_typeof(e.value) <> 'object' then ': must be an object'
-        when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string' then '.exercise_id: must be a text'
-        when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '.sets: must be a list of sets'
-        else '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000)
+        else coalesce(
+            '.' || stats_private.fields_problem(e.value, array['exercise_id', 'notes', 'sets']),
+            case when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string'
+                then '.exercise_id: must be a text' end,
+            case when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '.sets: must be a list of sets' end,
+            '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000))
     end)) exercise (problem)
     left join lateral jsonb_array_elements(
         case when exercise.problem is null then e.value -> 'sets' else '[]' end
@@ -79,6 +85,8 @@ begin
     cross join lateral (values (case
         when jsonb_typeof(s.value) <> 'object' then ': must be an object'
         else coalesce(
+            '.' || stats_private.fields_problem(s.value, array[
+                'set_type', 'weight_kg', 'reps', 'distance_m', 'duration_seconds', 'rpe', 'is_completed']),
             case when s.value ->> 'set_type' not in ('normal', 'warmup', 'drop', 'failure')
                 then '.set_type: must be normal, warmup, drop or failure' end,
             '.weight_kg: ' || stats_private.number_problem(s.value -> 'weight_kg', 0, 9999.99),
