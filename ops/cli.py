@@ -9,11 +9,11 @@ from uuid import UUID
 
 import redis
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
+from ops.database_errors import operator_error
 from ops.errors import OperatorError
 
 app = typer.Typer(
@@ -24,9 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Format = Annotated[str, typer.Option("--format", help="strong, hevy, fitnotes, or for import alone: wodup.")]
-_CONNECTION_FAILED = ("08", "28", "3D", "57P")
-"""Classes of SQLSTATE: connection, authorisation, no such database, server going down."""
+History = Annotated[str, typer.Option("--format", help="strong, hevy or fitnotes.")]
 
 
 @app.command()
@@ -40,7 +38,7 @@ def up() -> None:
 @app.command()
 def demo(
     file: Annotated[Path | None, typer.Option("--file", help="A history; without it a made-up one.")] = None,
-    format: Format = "strong",
+    format: History = "strong",
     unit: Annotated[
         str | None, typer.Option("--unit", help="kg or lb; kg where neither this nor the file says it.")
     ] = None,
@@ -63,22 +61,31 @@ def migrate() -> None:
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="The exported history.")],
-    user: Annotated[UUID, typer.Option("--user", help="The account that it belongs to.")],
-    format: Format = "strong",
+    file: Annotated[Path, typer.Argument(help="The exported file.")],
+    user: Annotated[
+        UUID | None, typer.Option("--user", help="The account that it belongs to; a catalog has none.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", help="strong, hevy, fitnotes, wodup, meets or catalog.")
+    ] = "strong",
     unit: Annotated[str | None, typer.Option("--unit", help="kg or lb: the file's unit of weight.")] = None,
     timezone: Annotated[str, typer.Option("--timezone", help="Where the file's times were taken.")] = "UTC",
+    lifter: Annotated[
+        str | None, typer.Option("--lifter", help="Whose results, where meets has several.")
+    ] = None,
 ) -> None:
-    """Save an exported history as an account's sessions."""
+    """Save a history, meet results or a list of exercises."""
     from ops.discovery import connection_urls
     from ops.importing import import_file
 
-    import_file(file, format, unit, user, timezone, connection_urls().database_url)
+    import_file(file, format, unit, user, timezone, connection_urls().database_url, lifter)
 
 
 @app.command()
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="All figures as one JSON object; with --watch one a line.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
 ) -> None:
     """Show how fresh the accounts are and what waits."""
@@ -96,7 +103,13 @@ app.add_typer(settings, name="settings")
 schedule = typer.Typer(help="The beats: what runs how often.", no_args_is_help=True)
 app.add_typer(schedule, name="schedule")
 
-Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A name from `schedule list`.")]
+Entry = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENTRY",
+        help="A name from `schedule list`, or short: its task (claim), or words that no other name has (rollover).",
+    ),
+]
 Stage = Annotated[str, typer.Argument(help="claim, compute, publish, maintenance or all.")]
 
 
@@ -193,7 +206,12 @@ def schedule_install() -> None:
 
 @app.command()
 def history(
-    entry: Annotated[str | None, typer.Option("--entry", help="Only this entry's runs.")] = None,
+    entry: Annotated[
+        str | None,
+        typer.Option(
+            "--entry", help="Only this entry's runs; named as in `schedule set`, or of an earlier release."
+        ),
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many.")] = 20,
 ) -> None:
@@ -241,14 +259,16 @@ def main() -> None:
         app()
     except OperatorError as error:
         _fail(str(error), error.exit_code)
-    except ValidationError as error:
-        _fail(_configuration_problem(error))
-    except OperationalError as error:
-        if not _is_connection_problem(error):
+    except DBAPIError as error:
+        problem = operator_error(error)
+        if problem is None:
             raise
-        problem = _first_line(error.orig)
-        _fail(f"Postgres does not answer ({problem}): start it or correct STATS_REFRESH_DATABASE_URL")
-    except redis.ConnectionError as error:
+        _fail(str(problem))
+    except (redis.AuthenticationError, redis.ResponseError) as error:
+        _fail(
+            f"Redis refuses ({_first_line(error)}): correct STATS_REFRESH_REDIS_URL, or what it may do there"
+        )
+    except (redis.ConnectionError, redis.TimeoutError) as error:
         _fail(f"Redis does not answer ({_first_line(error)}): start it or correct STATS_REFRESH_REDIS_URL")
 
 
@@ -257,18 +277,7 @@ def _fail(message: str, exit_code: int = 1) -> None:
     sys.exit(exit_code)
 
 
-def _is_connection_problem(error: OperationalError) -> bool:
-    state = getattr(error.orig, "pgcode", None)
-    return state is None or state.startswith(_CONNECTION_FAILED)
-
-
-def _configuration_problem(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    name = "_".join(str(part) for part in problem["loc"]).upper()
-    return f"STATS_REFRESH_{name}: {problem['msg'].removeprefix('Value error, ')}"
-
-
-def _first_line(error: BaseException | None) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 

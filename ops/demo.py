@@ -1,4 +1,4 @@
-"""`stats-refresh demo`: the main job once, on a stack of its own that goes with it."""
+"""`stats-refresh demo`: the main job once, on a stack that goes with it; servers that are given stay."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import Engine, create_engine, text
 
+from ops.discovery import shown_url
 from ops.embedded.process import wait_until
-from ops.errors import OperatorError
+from ops.errors import OperatorError, StackFailed
 from ops.freshness import Freshness, freshness
 from ops.importers.history import ParsedHistory
 from ops.importers.units import UnitMissing
@@ -21,7 +22,7 @@ from ops.importing import import_and_account, read_history
 from ops.sample_history import sample_history
 from ops.stack import running_stack
 from ops.supervisor import StopRequested
-from tasks.config import config
+from tasks.config import Config, config
 from tasks.transaction import account, transaction
 
 PUBLISHED_WITHIN = 60
@@ -38,18 +39,34 @@ def run(file: Path | None, format: str, unit: str | None) -> None:
     console = (
         terminal if terminal.is_terminal else Console(markup=False, emoji=False, highlight=False, width=140)
     )
+    user_id = uuid.uuid4()
+    console.print(_servers_line(config(), user_id), soft_wrap=True)
     provider, history = _history(console, file, format, unit)
     console.print(f"history: {file or 'a made-up one, two years'} ({history.data_rows} sets)")
-    console.print("starting Postgres, Valkey, workers, beat and Flower ...")
+    console.print("starting servers, workers, beat and Flower ...")
     try:
         with running_stack(config()) as stack:
             engine = create_engine(stack.urls.database_url, pool_size=1, max_overflow=0)
             try:
-                _show_main_job(console, engine, provider, history)
+                _show_main_job(console, engine, user_id, provider, history)
             finally:
                 engine.dispose()
     except StopRequested as stop:
-        raise OperatorError("stopped before the end; nothing is left behind", exit_code=130) from stop
+        raise OperatorError("stopped before the end; no process is left behind", exit_code=130) from stop
+
+
+def _servers_line(config: Config, user_id: UUID) -> str:
+    postgres = _given(config.database_url, "STATS_REFRESH_DATABASE_URL")
+    redis = _given(config.redis_url, "STATS_REFRESH_REDIS_URL")
+    stays = config.database_url is not None or config.data_dir is not None
+    return (
+        f"Postgres: {postgres}; Redis: {redis}; "
+        f"writes the demo account {user_id}, which {'stays there' if stays else 'goes with them'}"
+    )
+
+
+def _given(url: str | None, variable: str) -> str:
+    return "an embedded one" if url is None else f"{shown_url(url)} ({variable})"
 
 
 def _history(console: Console, file: Path | None, format: str, unit: str | None) -> tuple[str, ParsedHistory]:
@@ -63,8 +80,9 @@ def _history(console: Console, file: Path | None, format: str, unit: str | None)
         return format, read_history(file, format, "kg")
 
 
-def _show_main_job(console: Console, engine: Engine, provider: str, history: ParsedHistory) -> None:
-    user_id = uuid.uuid4()
+def _show_main_job(
+    console: Console, engine: Engine, user_id: UUID, provider: str, history: ParsedHistory
+) -> None:
     report = import_and_account(engine, user_id, provider, history, console=console)
     if not report.sessions_saved:
         raise OperatorError("nothing of the history could be stored; the reasons are above")
@@ -74,7 +92,7 @@ def _show_main_job(console: Console, engine: Engine, provider: str, history: Par
     today = datetime.now(UTC).date()
     board = _pr_board(engine, user_id, today)
     if board["stale"] or board["generation"] != fresh.applied or not board["exercises"]:
-        raise OperatorError(
+        raise StackFailed(
             f"the PR board is not the newest generation: {board['generation']} of {fresh.applied}"
         )
     console.print(_board_table(board, _exercise_names(engine, user_id)))
@@ -92,7 +110,7 @@ def _latency_line(fresh: Freshness) -> str:
 def _wait_until_fresh(engine: Engine, user_id: UUID) -> Freshness:
     if not wait_until(lambda: freshness(engine, user_id).is_fresh, PUBLISHED_WITHIN, interval=0.01):
         late = freshness(engine, user_id)
-        raise OperatorError(
+        raise StackFailed(
             f"after {PUBLISHED_WITHIN} s generation {late.requested} was requested and {late.applied} applied;"
             " `stats-refresh status` on a running stack (`make up`) says what waits"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -48,7 +49,7 @@ def connection_urls() -> StackUrls:
         raise OperatorError(
             "no stack is running here: start one with `make up`, or set STATS_REFRESH_DATABASE_URL"
         )
-    found = "; ".join(f"process {stack.pid}: {stack.urls.database_url}" for stack in stacks)
+    found = "; ".join(f"process {stack.pid}: {shown_url(stack.urls.database_url)}" for stack in stacks)
     raise OperatorError(
         f"{len(stacks)} stacks are running, set STATS_REFRESH_DATABASE_URL to one of them ({found})"
     )
@@ -64,6 +65,13 @@ def running_stacks() -> list[RunningStack]:
             continue  # a server without a stack, or a stack that is still starting
         stacks.append(RunningStack(int(state["pid"]), StackUrls(**state["urls"])))
     return stacks
+
+
+def shown_url(url: str) -> str:
+    """Return a database's or Redis's URL for a person: its password and our driver are nobody's business."""
+    url = re.sub(r"^postgresql\+\w+", "postgresql", url)
+    url = re.sub(r"(://[^:@/]*):[^@/]*@", r"\1:***@", url)
+    return re.sub(r"(password=)[^&]*", r"\1***", url)
 
 
 @contextmanager

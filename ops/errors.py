@@ -12,3 +12,7 @@ class OperatorError(Exception):
     def __init__(self, message: str, *, exit_code: int = 1) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class StackFailed(OperatorError):
+    """A stack that was set up rightly did not do its work: what its processes said last may tell why."""

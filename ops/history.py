@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
-from sqlalchemy import Row, text
+from rich.text import Text
+from sqlalchemy import Connection, Row, text
 
+from ops.entry_names import full_name
+from ops.errors import OperatorError
+from ops.printing import Column, Table, say
 from ops.service_calls import as_service
+
+Run = Row[tuple[object, ...]]
 
 _NEWEST = text(
     "select h.started_at, h.job_name, h.status, h.worker, h.response, h.error,"
@@ -18,27 +22,56 @@ _NEWEST = text(
     " where (cast(:entry as text) is null or h.job_name = :entry) and (not :failed or h.status = 'failed')"
     " order by h.id desc limit :limit"
 )
+_HAS_RUNS = text("select exists (select from public.cron_run_history h where h.job_name = :entry)")
 
 
 def show(database_url: str, entry: str | None, failed: bool, limit: int) -> None:
-    """Print the newest `limit` runs, the newest first."""
+    """Print the newest `limit` runs, the newest first.
+
+    Raises OperatorError for an `entry` that is none of this release and has no runs of an earlier one.
+    """
     with as_service(database_url) as connection:
-        rows = connection.execute(_NEWEST, {"entry": entry, "failed": failed, "limit": limit}).all()
-    Console().print(history_table(rows))
+        name = None if entry is None else _name(connection, entry)
+        runs = connection.execute(_NEWEST, {"entry": name, "failed": failed, "limit": limit}).all()
+    if runs:
+        say(history_table(runs))
+    else:
+        say(f"{name + ': ' if name else ''}{'no failed runs' if failed else 'no runs yet'}")
 
 
-def history_table(rows: Iterable[Row[tuple[object, ...]]]) -> Table:
+def history_table(runs: Sequence[Run]) -> Table:
     """Return the runs as a table for a person."""
-    table = Table(title="runs fired by beats (UTC)")
-    table.add_column("started", no_wrap=True)
-    table.add_column("entry", no_wrap=True)
-    table.add_column("status")
-    table.add_column("ms", justify="right")
-    table.add_column("worker")
-    table.add_column("answer", overflow="fold")
-    for row in rows:
-        answer = row.error or ("-" if row.response is None else json.dumps(row.response))
-        milliseconds = "-" if row.ms is None else f"{row.ms:.0f}"
-        started = f"{row.started_at:%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        table.add_row(started, row.job_name, row.status, milliseconds, row.worker or "-", answer)
-    return table
+    return Table(
+        (
+            Column("started (UTC)"),
+            Column("entry"),
+            Column("status"),
+            Column("ms", justify="right"),
+            Column("worker"),
+            Column("answer", prose=40),
+        ),
+        [_row(run) for run in runs],
+    )
+
+
+def _row(run: Run) -> list[str | Text]:
+    answer = run.error or ("-" if run.response is None else json.dumps(run.response, ensure_ascii=False))
+    return [
+        f"{run.started_at:%Y-%m-%d %H:%M:%S.%f}"[:-3],
+        run.job_name,
+        Text(run.status, "red" if run.status == "failed" else ""),
+        "-" if run.ms is None else f"{run.ms:.0f}",
+        run.worker or "-",
+        answer,
+    ]
+
+
+def _name(connection: Connection, entry: str) -> str:
+    """Return what the history calls the entry."""
+    try:
+        return full_name(entry)
+    except OperatorError:
+        # Entries of an earlier release keep their rows.
+        if connection.execute(_HAS_RUNS, {"entry": entry}).scalar_one():
+            return entry
+        raise

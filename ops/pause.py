@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from sqlalchemy import text
 
 from ops.errors import OperatorError
+from ops.printing import say
 from ops.service_calls import as_service
 
 STAGES = ("claim", "compute", "publish", "maintenance")
@@ -20,4 +20,4 @@ def set_paused(database_url: str, stage: str, paused: bool) -> None:
     stages = list(STAGES) if stage == "all" else [stage]
     with as_service(database_url) as connection:
         now_paused: list[str] = connection.execute(_PAUSE, {"stages": stages, "paused": paused}).scalar_one()
-    Console().print(f"paused stages: {', '.join(now_paused) or 'none'}")
+    say(f"paused stages: {', '.join(now_paused) or 'none'}")

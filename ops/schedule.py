@@ -2,64 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from celery import Celery
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from ops.discovery import StackUrls
 from ops.errors import OperatorError
+from ops.printing import Column, Table, say
 from schedules import operations
+from schedules.cadence import describe
 from schedules.operations import Listed
 from schedules.settings import schedule_app
 
 
 def show(urls: StackUrls) -> None:
     """Print the entries as a table."""
-    Console().print(schedule_table(operations.list_entries(_app(urls))))
+    say(schedule_table(operations.list_entries(_app(urls))))
 
 
 def change(urls: StackUrls, name: str, every: str | None, cron: str | None) -> None:
     """Change one entry's cadence and say what it is now."""
-    cadence = operations.set_cadence(_app(urls), name, every, cron)
-    Console().print(f"{name}: {cadence}")
+    entry = operations.set_cadence(_app(urls), name, every, cron)
+    say(f"{entry.name}: {describe(entry.schedule)}")
 
 
 def set_enabled(urls: StackUrls, name: str, enabled: bool) -> None:
     """Pause or resume one entry's beats."""
-    operations.set_enabled(_app(urls), name, enabled)
-    Console().print(f"{name}: {'resumed' if enabled else 'paused'}")
+    entry = operations.set_enabled(_app(urls), name, enabled)
+    say(f"{entry.name}: {'resumed' if enabled else 'paused'}")
 
 
 def install(urls: StackUrls) -> None:
     """Put back what Redis does not have."""
     installed = operations.install(_app(urls))
-    Console().print(f"installed: {', '.join(installed) or 'nothing was missing'}")
+    say(f"installed: {', '.join(installed) or 'nothing was missing'}")
 
 
-def schedule_table(entries: list[Listed]) -> Table:
+def schedule_table(entries: Sequence[Listed]) -> Table:
     """Return the table that `schedule list` prints."""
-    table = Table(title="beat entries (UTC)")
-    table.add_column("entry", no_wrap=True)
-    for heading in ("cadence", "enabled", "last run", "next run"):
-        table.add_column(heading)
-    for heading in ("runs", "drift s", "dropped", "overlapped", "missed"):
-        table.add_column(heading, justify="right")
-    for entry in entries:
-        table.add_row(
-            entry.name,
-            entry.cadence or "lost: run schedule install",
-            "yes" if entry.enabled else "no",
-            _time(entry.last_run_at),
-            _time(entry.next_run_at),
-            str(entry.run_count),
-            f"{entry.drift_seconds:.1f}",
-            str(entry.dropped),
-            str(entry.overlapped),
-            str(entry.missed),
-        )
-    return table
+    columns = [Column(heading) for heading in ("entry", "cadence", "enabled")]
+    columns += [Column("runs", justify="right")]
+    columns += [Column(heading) for heading in ("last run (UTC)", "next run (UTC)")]
+    columns += [Column(heading, justify="right") for heading in ("drift", "dropped", "overlapped", "missed")]
+    return Table(columns, [_row(entry) for entry in entries])
+
+
+def _row(entry: Listed) -> list[str | Text]:
+    return [
+        entry.name,
+        entry.cadence or Text("lost: run schedule install", "red"),
+        "yes" if entry.enabled else Text("no", "yellow"),
+        str(entry.run_count),
+        _time(entry.last_run_at),
+        _time(entry.next_run_at),
+        f"{entry.drift_seconds:.1f}s",
+        str(entry.dropped),
+        str(entry.overlapped),
+        str(entry.missed),
+    ]
 
 
 def _time(when: datetime | None) -> str:

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy import text
 
 from ops.errors import OperatorError
+from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 
 _SHOW = text("select to_jsonb(s) - 'id' from public.stats_projection_worker_settings s")
@@ -22,7 +21,7 @@ def show(database_url: str) -> None:
     """Print the settings row."""
     with as_service(database_url) as connection:
         settings: dict[str, Any] = connection.execute(_SHOW).scalar_one()
-    Console().print(settings_table(settings, "stats-refresh settings"))
+    say(settings_table(settings))
 
 
 def change(database_url: str, assignments: Iterable[str]) -> None:
@@ -33,7 +32,7 @@ def change(database_url: str, assignments: Iterable[str]) -> None:
     changes = parse(assignments)
     with as_service(database_url) as connection:
         settings: dict[str, Any] = connection.execute(_SET, {"changes": json.dumps(changes)}).scalar_one()
-    Console().print(settings_table({name: settings[name] for name in changes}, "changed settings"))
+    say(settings_table({name: settings[name] for name in changes}))
 
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
@@ -55,9 +54,12 @@ def _value(name: str, value: str) -> object:
     return int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else value
 
 
-def settings_table(settings: dict[str, Any], title: str) -> Table:
+def settings_table(settings: dict[str, Any]) -> Table:
     """Return settings as a table, in the order of their names."""
-    table = Table("setting", "value", title=title)
-    for name, value in sorted(settings.items()):
-        table.add_row(name, ", ".join(value) or "none" if isinstance(value, list) else str(value))
-    return table
+    return Table(
+        (Column("setting"), Column("value")),
+        [
+            (name, ", ".join(value) or "none" if isinstance(value, list) else str(value))
+            for name, value in sorted(settings.items())
+        ],
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import http.client
 import os
 import re
@@ -10,7 +9,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,14 @@ from rich.console import Console
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError
 
+from ops.data_folder import kept_folder
 from ops.discovery import StackUrls, announced
-from ops.embedded.postgres import OLDEST_VERSION, PostgresServer
+from ops.embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries
 from ops.embedded.run_folder import RunFolder
 from ops.embedded.server import Server
-from ops.embedded.valkey import ValkeyServer
-from ops.errors import OperatorError
-from ops.logs import FileLog, Log
+from ops.embedded.valkey import ValkeyServer, find_binary
+from ops.errors import OperatorError, StackFailed
+from ops.logs import AlarmLog, FileLog, Log
 from ops.supervisor import Part, Running, Service, Step, running
 from tasks.config import Config
 
@@ -49,6 +49,7 @@ class Stack:
     flower_url: str
     flower_password: str
     data_dir: Path
+    log_file: Path
     running: Running
 
     def wait(self) -> None:
@@ -58,12 +59,13 @@ class Stack:
 
 @contextmanager
 def running_stack(
-    config: Config, log: Log | None = None, *, flower_port: int | None = None, discoverable: bool = False
+    config: Config, terminal: Log | None = None, *, flower_port: int | None = None, discoverable: bool = False
 ) -> Iterator[Stack]:
     """Run a stack while the body runs. For the main thread.
 
-    Without `log` the processes write to a file, whose end is shown when something fails. Without
-    `flower_port` Flower takes a free one. A `discoverable` stack is found by commands in other terminals.
+    The processes write to a file, whose end is shown when something fails; what a person should see at once goes
+    to `terminal`, too. Without `flower_port` Flower takes a free one. A `discoverable` stack is found by commands in
+    other terminals.
     """
     check_servers(config)
     port = flower_port or _free_port()
@@ -71,12 +73,15 @@ def running_stack(
     with ExitStack() as resources:
         folder = resources.enter_context(RunFolder.create())
         data_dir = resources.enter_context(_data_folder(config.data_dir, folder))
-        log = log or resources.enter_context(_log_shown_on_failure(folder.path / "stack.log"))
+        log_file = (data_dir if config.data_dir else folder.path) / "stack.log"
+        file = resources.enter_context(_log_shown_on_failure(log_file))
         plan = _Plan(config, folder, data_dir, port)
+        log = AlarmLog(file, terminal) if terminal else file
         supervisor = resources.enter_context(running(plan.parts(), log))
         if discoverable:
             resources.enter_context(announced(plan.urls, folder))
-        yield Stack(plan.urls, f"http://127.0.0.1:{port}", plan.flower_password, data_dir, supervisor)
+        flower_url = f"http://127.0.0.1:{port}"
+        yield Stack(plan.urls, flower_url, plan.flower_password, data_dir, log_file, supervisor)
 
 
 class _Plan:
@@ -109,10 +114,13 @@ class _Plan:
         return self._valkey
 
     def parts(self) -> list[Part]:
-        servers = [_server(server) for server in (self._postgres, self._valkey) if server is not None]
+        parts: list[Part] = [
+            _server(server) for server in (self._postgres, self._valkey) if server is not None
+        ]
+        # A database that is given may refuse: before anything runs.
+        parts.insert(len(parts) if self._postgres else 0, Step("migrating the database", self._migrate))
         return [
-            *servers,
-            Step("migrating the database", self._migrate),
+            *parts,
             # Together, because each takes seconds to load; a beat's early messages wait.
             (
                 self._worker("pipeline"),
@@ -195,7 +203,7 @@ def _server(server: Server) -> Service:
         server.name,
         server.command,
         server.is_ready,
-        prepare=server.prepare,
+        prepare=partial(_prepare, server),
         run_as=server.run_as,
         stop_signal=server.stop_signal,
         kill_signal=server.kill_signal,
@@ -204,6 +212,16 @@ def _server(server: Server) -> Service:
         # Right after a crash, sessions of the killed server may still be ending.
         start_attempts=5,
     )
+
+
+def _prepare(server: Server) -> None:
+    try:
+        server.prepare()
+    except OSError as error:
+        raise OperatorError(
+            f"{server.name} can't use {error.filename} ({error.strerror}): correct that, or choose another "
+            "STATS_REFRESH_DATA_DIR"
+        ) from error
 
 
 def create_worker_role(admin_url: str) -> None:
@@ -218,11 +236,15 @@ def create_worker_role(admin_url: str) -> None:
 
 
 def check_servers(config: Config) -> None:
-    """Raise OperatorError where a given server does not answer; nothing has been started yet."""
+    """Raise OperatorError where a given server does not answer, or there is none to start; nothing has been started."""
     if config.database_url is not None:
         _check_database(config.database_url)
+    else:
+        find_binaries()
     if config.redis_url is not None:
         _check_redis(config.redis_url)
+    else:
+        find_binary()
 
 
 def _check_database(url: str) -> None:
@@ -245,7 +267,7 @@ def _check_redis(url: str) -> None:
             url, socket_connect_timeout=_CONNECT_TIMEOUT, socket_timeout=_CONNECT_TIMEOUT
         ) as client:
             client.ping()
-    except (redis.RedisError, ValueError) as error:
+    except redis.RedisError as error:
         raise OperatorError(
             f"Redis does not answer ({_first_line(error)}): start it, correct STATS_REFRESH_REDIS_URL, "
             "or unset it to use an embedded server"
@@ -287,35 +309,24 @@ def _flower_answers(port: int, _pid: int) -> bool:
         connection.close()
 
 
-@contextmanager
-def _data_folder(kept: Path | None, folder: RunFolder) -> Iterator[Path]:
-    """Yield the folder for the data: `kept`, locked against a second stack, or one in the run folder."""
-    if kept is None:
-        yield folder.subfolder("data", shared=True)
-        return
-    kept = kept.absolute()
-    if not kept.exists():
-        kept.mkdir(parents=True)
-        kept.chmod(0o711)  # as root, the user that runs Postgres has to get through
-    lock = os.open(kept, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield kept
-    except BlockingIOError as error:
-        raise OperatorError(
-            f"another stack uses {kept}: stop it or choose another STATS_REFRESH_DATA_DIR"
-        ) from error
-    finally:
-        os.close(lock)
+def _data_folder(kept: Path | None, folder: RunFolder) -> AbstractContextManager[Path]:
+    return kept_folder(kept) if kept else nullcontext(folder.subfolder("data", shared=True))
 
 
 @contextmanager
 def _log_shown_on_failure(path: Path) -> Iterator[FileLog]:
-    log = FileLog(path)
+    try:
+        log = FileLog(path)
+    except OSError as error:
+        raise OperatorError(
+            f"{path} can't be written ({error.strerror}): remove it, or choose another STATS_REFRESH_DATA_DIR"
+        ) from error
     try:
         yield log
-    except Exception:
-        Console(stderr=True, markup=False, highlight=False).print(log.tail(), soft_wrap=True)
+    except Exception as error:
+        # What is set wrong says so itself.
+        if isinstance(error, StackFailed) or not isinstance(error, OperatorError):
+            Console(stderr=True, markup=False, highlight=False).print(log.tail(), soft_wrap=True)
         raise
     finally:
         log.close()

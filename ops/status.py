@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from rich.segment import Segment
 from sqlalchemy import Engine, create_engine, text
 
+from ops.printing import Table, say, terminal
+from ops.status_summary import status_table
 from tasks.transaction import service, transaction
 
 _STATUS = text("select public.stats_projection_worker_status_v1()")
@@ -25,9 +29,9 @@ def show(database_url: str, as_json: bool, watch: bool) -> None:
         if watch:
             _watch(engine, as_json)
         elif as_json:
-            Console().print_json(data=worker_status(engine))
+            terminal().print_json(data=worker_status(engine))
         else:
-            Console().print(status_table(worker_status(engine)))
+            say(status_table(worker_status(engine)))
     finally:
         engine.dispose()
 
@@ -39,40 +43,52 @@ def worker_status(engine: Engine) -> dict[str, Any]:
     return status
 
 
-def status_table(status: dict[str, Any]) -> Table:
-    """Return the status as a table for a person, alerts first; the settings row stays with `--json`."""
-    table = Table(title="stats-refresh status", show_header=False)
-    for alert in status["alerts"]:
-        what_to_do = f"{alert['text']}. {alert['action']}"
-        table.add_row(Text(f"alert: {alert['subject']}", style="red"), Text(what_to_do, style="red"))
-    for subject in ("accounts", "jobs", "leases", "last_hour", "rollover", "maintenance"):
-        for name, value in _flat(subject.replace("_", " ") + ":", status[subject]):
-            table.add_row(name, value)
-    if not status["messages_are_english"]:
-        table.add_row("language of errors", Text("not English: workers refuse to start", style="red"))
-    table.add_row("paused stages", ", ".join(status["paused_stages"]) or "none")
-    return table
-
-
 def _watch(engine: Engine, as_json: bool) -> None:
-    tick = threading.Event()
-    try:
+    console = terminal()
+    with suppress(KeyboardInterrupt):
         if as_json:
-            while True:
-                Console().print(json.dumps(worker_status(engine)), soft_wrap=True, highlight=False)
-                tick.wait(1)
-        with Live(auto_refresh=False) as live:
-            while True:
-                live.update(status_table(worker_status(engine)), refresh=True)
-                tick.wait(1)
-    except KeyboardInterrupt:
-        return
+            for status in _each_second(engine):
+                say(json.dumps(status))
+        elif not console.file.isatty() or console.is_dumb_terminal:
+            for status in _each_second(engine):
+                say(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+                say(status_table(status))
+        else:
+            _watch_on_screen(console, engine)
 
 
-def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield one row for each value, also of groups in groups."""
-    if isinstance(value, dict):
-        for part, inner in value.items():
-            yield from _flat(f"{name} {part.replace('_', ' ')}", inner)
-    else:
-        yield name, "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
+def _watch_on_screen(console: Console, engine: Engine) -> None:
+    """Paint the screen anew each second, whatever size it has by then, and leave the last status behind."""
+    shown = None
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            for status in _each_second(engine):
+                shown = status_table(status)
+                live.update(_OneScreen(shown), refresh=True)
+    finally:
+        if shown is not None:
+            say(shown)
+
+
+def _each_second(engine: Engine) -> Iterator[dict[str, Any]]:
+    tick = threading.Event()
+    while True:
+        yield worker_status(engine)
+        tick.wait(1)
+
+
+@dataclass(frozen=True)
+class _OneScreen:
+    """As much of a table as the terminal has lines for; the last line says how much more there is."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.size.height
+        lines = console.render_lines(self.table, options.update(height=None), pad=False)
+        if len(lines) > height:
+            more = f"... {len(lines) - height + 1} more lines"
+            lines = [*lines[: height - 1], [Segment(more[: options.max_width])]]
+        for line in lines:
+            yield from line
+            yield Segment.line()

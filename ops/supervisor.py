@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any
 
 from ops.embedded.process import RunAs, describe_exit, popen_options, wait_until
-from ops.errors import OperatorError
-from ops.logs import Log
+from ops.errors import OperatorError, StackFailed
+from ops.logs import STACK, Log
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_LINE = 1 << 20
@@ -34,7 +34,7 @@ class StopRequested(KeyboardInterrupt):
     """Ctrl-C, SIGTERM or a closed terminal: raised in the main thread to end what it does."""
 
 
-class NotReady(OperatorError):
+class NotReady(StackFailed):
     """A process ended or fell silent before it was ready."""
 
 
@@ -125,15 +125,19 @@ class _Child:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         service = self.service
+        command = service.command()
         options = popen_options(service.run_as, death_signal=service.death_signal, own_session=True)
-        return subprocess.Popen(
-            service.command(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=service.environment,
-            cwd=service.directory,
-            **options,
-        )
+        try:
+            return subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=service.environment,
+                cwd=service.directory,
+                **options,
+            )
+        except OSError as error:
+            raise NotReady(f"{service.name} can't be started: {command[0]}: {error.strerror}") from error
 
     async def _forward_output(self, process: subprocess.Popen[bytes]) -> None:
         reader = asyncio.StreamReader(limit=_LONGEST_LINE)
@@ -241,7 +245,7 @@ class _Child:
         return self._last_line or "it said nothing"
 
     def _say(self, line: str) -> None:
-        self._log.write("stack", line)
+        self._log.write(STACK, line)
 
 
 class Supervisor:
@@ -279,7 +283,7 @@ class Supervisor:
 
     def kill_all(self) -> None:
         """Kill every process at once; from any thread."""
-        self._log.write("stack", "killing everything")
+        self._log.write(STACK, "killing everything")
         for child in self._children:
             child.kill_group()
 
@@ -299,7 +303,7 @@ class Supervisor:
     async def _start(self, waiters: ThreadPoolExecutor) -> None:
         for part in self._parts:
             if isinstance(part, Step):
-                self._log.write("stack", part.name)
+                self._log.write(STACK, part.name)
                 await asyncio.to_thread(part.run)
                 continue
             services = part if isinstance(part, tuple) else (part,)

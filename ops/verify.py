@@ -9,10 +9,10 @@ from uuid import UUID
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from sqlalchemy import Connection, text
 
 from ops.errors import OperatorError
+from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 
 _TABLES = (
@@ -86,20 +86,18 @@ def verify(database_url: str, user_id: UUID | None, sample: int | None) -> bool:
         users = [row.user_id for row in rows]
     if user_id is not None and not users:
         raise OperatorError(f"there is no account {user_id}")
-    console = Console()
     verified = [
         verify_account(database_url, user)
         for user in track(users, "comparing", transient=True, console=Console(stderr=True))
     ]
     findings = [finding for one in verified for finding in one.findings]
     if findings:
-        console.print(findings_table(findings))
+        say(findings_table(findings))
     waiting = sum(one.waits for one in verified)
     differing = len({finding.user_id for finding in findings})
-    console.print(
+    say(
         f"{len(verified) - waiting} accounts compared, {differing} differ,"
-        f" {waiting} wait for a run and were not compared",
-        highlight=False,
+        f" {waiting} wait for a run and were not compared"
     )
     return not findings
 
@@ -119,14 +117,11 @@ def verify_account(database_url: str, user_id: UUID) -> Verified:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """Return the differences as a table; the ids are never folded, so that they can be copied."""
-    table = Table(title="stats-refresh verify")
-    table.add_column("account", no_wrap=True)
-    table.add_column("what", no_wrap=True)
-    table.add_column("detail", overflow="fold")
-    for finding in findings:
-        table.add_row(str(finding.user_id), finding.what, finding.detail)
-    return table
+    """Return the differences as a table."""
+    return Table(
+        (Column("account"), Column("what"), Column("detail", prose=40)),
+        [(str(finding.user_id), finding.what, finding.detail) for finding in findings],
+    )
 
 
 def _findings(connection: Connection, user_id: UUID, integrity: dict[str, Any]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from celery import Celery
 from redbeat.schedulers import get_redis
 
+from ops.entry_names import full_name
 from ops.errors import OperatorError
 from schedules.cadence import Cadence, describe, parse
 from schedules.counters import counts
@@ -73,14 +74,17 @@ def _next_run_at(entry: FixedRateEntry) -> datetime | None:
     return datetime.now(UTC) + wait
 
 
-def set_cadence(app: Celery, name: str, every: str | None, cron: str | None) -> str:
-    """Change the cadence of `name` and nothing else; return how it reads now. In force at beat's next tick."""
+def set_cadence(app: Celery, name: str, every: str | None, cron: str | None) -> FixedRateEntry:
+    """Change the cadence of `name`, which may be short, and nothing else; in force at beat's next tick.
+
+    Returns the entry as it is now.
+    """
     cadence = parse(every, cron)
 
     def change(entry: FixedRateEntry) -> None:
         entry.schedule = _of(app, cadence)
 
-    return describe(_edit(app, name, change).schedule)
+    return _edit(app, name, change)
 
 
 def _of(app: Celery, cadence: Cadence) -> Cadence:
@@ -88,13 +92,13 @@ def _of(app: Celery, cadence: Cadence) -> Cadence:
     return cadence
 
 
-def set_enabled(app: Celery, name: str, enabled: bool) -> None:
-    """Pause or resume the beats of `name`; woken runs go on."""
+def set_enabled(app: Celery, name: str, enabled: bool) -> FixedRateEntry:
+    """Pause or resume the beats of `name`, which may be short; woken runs go on. Returns the entry as it is now."""
 
     def change(entry: FixedRateEntry) -> None:
         entry.enabled = enabled
 
-    _edit(app, name, change)
+    return _edit(app, name, change)
 
 
 def install(app: Celery) -> list[str]:
@@ -102,9 +106,8 @@ def install(app: Celery) -> list[str]:
     return install_missing(app)
 
 
-def _edit(app: Celery, name: str, change: Callable[[FixedRateEntry], None]) -> FixedRateEntry:
-    if name not in (names := [entry.name for entry in ENTRIES]):
-        raise OperatorError(f"{name}: is no entry; the entries are {', '.join(names)}")
+def _edit(app: Celery, called: str, change: Callable[[FixedRateEntry], None]) -> FixedRateEntry:
+    name = full_name(called)
     try:
         return FixedRateEntry.named(app, name).edit(change)
     except KeyError as error:

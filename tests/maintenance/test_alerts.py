@@ -16,7 +16,7 @@ from maintenance.scene import (
     published_accounts,
     settings,
 )
-from ops.status import status_table
+from ops.status_summary import status_table
 
 STATUS = "select public.stats_projection_worker_status_v1()"
 
@@ -114,6 +114,30 @@ def test_accounts_held_by_an_exhausted_job_alert_at_once(database, pages):
     pages.rollover()
     due_since(database, 1, [account])
     assert alerts(database, "rollover") == ["1 account is held by an exhausted job: their day does not turn"]
+    assert alerts(database, "jobs") == ["1 job has used up its attempts: its account stays stale"]
+
+
+def test_jobs_without_attempts_alert_until_they_are_resumed_or_saved_over(database, stages):
+    resumed, saved_over = accounts = published_accounts(database, 2)
+    for account in accounts:
+        account.save()
+    assert alerts(database, "jobs") == []
+
+    exhaust(database, resumed)
+    assert alerts(database, "jobs") == ["1 job has used up its attempts: its account stays stale"]
+    exhaust(database, saved_over)
+    assert alerts(database, "jobs") == ["2 jobs have used up their attempts: their accounts stay stale"]
+
+    [(job,)] = database.admin(
+        "select id from public.user_exercise_stats_refresh_jobs where status = 'failed' and user_id = :user",
+        user=resumed.user_id,
+    )
+    database.as_service().value("select public.stats_projection_resume_job_v1(:job)", job=job)
+    assert alerts(database, "jobs") == ["1 job has used up its attempts: its account stays stale"]
+    saved_over.save()
+    stages.drain()
+    assert status(database)["alerts"] == []
+    assert_all_equal_reckoning(database, accounts)
 
 
 @pytest.mark.parametrize("job", ["rollover", "catalog", "repair", "history"])
@@ -154,4 +178,4 @@ def test_the_command_prints_alerts_first_and_in_red(database):
     [line] = [line for line in shown.get().splitlines() if "alert: rollover" in line]
     assert "\x1b[31m" in line
     assert "1 account is late" in line
-    assert shown.get().index("alert: rollover") < shown.get().index("accounts: all")
+    assert shown.get().index("alert: rollover") < shown.get().index("\naccounts")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
 
 import pytest
+from batches.scene import Account, claim_run, set_settings
+from operations.terminal import terminal
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
@@ -22,7 +25,6 @@ def stats_refresh(database, monkeypatch, capsys):
 
     def run(*arguments: str, url: str = database.url) -> tuple[int, str, str]:
         monkeypatch.setenv("STATS_REFRESH_DATABASE_URL", url)
-        monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setattr(sys, "argv", ["stats-refresh", *arguments])
         config.cache_clear()
         with pytest.raises(SystemExit) as end:
@@ -136,6 +138,120 @@ def test_an_error_that_looks_like_markup_is_shown_as_it_is(database, stats_refre
     assert "[red]boom[/] [/nothing]" in stats_refresh("jobs", "list")[1]
 
 
+def fail_in(database, stages, stage, problem):
+    """Let a run fail at `stage`, with what the trigger function's body `problem` raises."""
+    table = {
+        "compute": "stats_private.stats_output_daily_rollups",
+        "publish": "public.user_exercise_daily_rollups",
+    }[stage]
+    database.admin(
+        "create function stats_private.problem() returns trigger language plpgsql as"
+        f" $$ begin {problem}; return new; end $$"
+    )
+    database.admin(
+        f"create trigger problem before insert on {table} for each row execute function stats_private.problem()"
+    )
+    run = stages.claim()
+    answer = stages.compute(run)
+    return stages.publish(run) if stage == "publish" else answer
+
+
+def job_row(stats_refresh):
+    """Return the one job that `jobs list` prints, by heading."""
+    headings, row = (re.split(" {2,}", line) for line in stats_refresh("jobs", "list")[1].splitlines())
+    return dict(zip(headings, row, strict=True))
+
+
+@pytest.mark.parametrize("stage", ["compute", "publish"])
+def test_jobs_list_names_the_stage_that_failed_and_the_budget_that_it_ran_over(
+    database, app_account, stages, stats_refresh, stage
+):
+    app_account.save()
+    timeout = (
+        "raise exception using errcode = '57014', message = 'canceling statement due to statement timeout'"
+    )
+    assert fail_in(database, stages, stage, timeout)["response"] == "failed"
+    shown = job_row(stats_refresh)
+    assert shown["failed in"] == stage
+    assert shown["last error"] == f"canceling statement due to statement timeout (over {stage}_budget_ms)"
+    assert shown["retry in"] != "-"
+
+
+@pytest.mark.parametrize("stage", ["compute", "publish"])
+def test_a_wait_for_a_lock_is_told_from_an_error_of_the_work(
+    database, app_account, stages, stats_refresh, stage
+):
+    app_account.save()
+    waited = "raise exception using errcode = '55P03', message = 'canceling statement due to lock timeout'"
+    fail_in(database, stages, stage, waited)
+    assert job_row(stats_refresh)["last error"].endswith(f"lock timeout (over half of {stage}_budget_ms)")
+    database.admin(
+        "create or replace function stats_private.problem() returns trigger language plpgsql as"
+        " $$ begin raise 'out of plates'; end $$"
+    )
+    database.admin("update public.user_exercise_stats_refresh_jobs set retry_not_before = null")
+    run = stages.claim()
+    stages.compute(run)
+    if stage == "publish":
+        stages.publish(run)
+    shown = job_row(stats_refresh)
+    assert (shown["failed in"], shown["last error"], shown["attempts"]) == (stage, "out of plates", "2")
+
+
+def test_a_batch_that_is_tried_again_shows_the_error_of_its_run(database, stats_refresh):
+    set_settings(database, batch_size=2)
+    Account(database, 3)
+    run = claim_run(database)
+    run.steps(1)
+    database.admin(
+        "create function stats_private.problem() returns trigger language plpgsql as $$ begin raise exception"
+        " using errcode = '57014', message = 'canceling statement due to statement timeout'; end $$"
+    )
+    database.admin(
+        "create trigger problem before insert on stats_private.stats_output_daily_rollups"
+        " for each row execute function stats_private.problem()"
+    )
+    assert run.step()["response"] == "retry_pending"
+    shown = job_row(stats_refresh)
+    assert (shown["status"], shown["failed in"]) == ("processing", "compute")
+    assert shown["last error"].startswith("57014: canceling statement due to statement timeout")
+    assert shown["last error"].endswith("(over compute_budget_ms)")
+    assert shown["retry in"] != "-"
+
+
+def test_a_job_that_never_failed_shows_neither_stage_nor_error(app_account, stats_refresh):
+    app_account.save()
+    shown = job_row(stats_refresh)
+    assert (shown["failed in"], shown["last error"], shown["retry in"]) == ("-", "-", "-")
+
+
+def test_the_stage_goes_with_its_run_the_error_stays(database, stats_refresh, exhausted):
+    """Ended runs are kept for a week, an exhausted job until somebody resumes it."""
+    database.admin("delete from public.user_stats_projection_runs")
+    shown = job_row(stats_refresh)
+    assert shown["failed in"] == "-"
+    assert "broken" in shown["last error"]
+
+
+def test_jobs_list_in_a_pipe_is_one_whole_line_a_job(database, app_account, stats_refresh, exhausted):
+    error = " ".join(f"word{number}" for number in range(200))
+    database.admin(
+        "update public.user_exercise_stats_refresh_jobs set error_message = :error", error=error + "\n!"
+    )
+    _, line = stats_refresh("jobs", "list")[1].splitlines()
+    assert line.startswith(f"{exhausted}  {app_account.user_id}  failed ")
+    assert line.endswith(f" {error}\\n!")
+
+
+def test_jobs_list_fits_a_terminal_of_80_columns(database, app_account, exhausted):
+    with terminal("jobs", "list", columns=80, STATS_REFRESH_DATABASE_URL=database.url) as opened:
+        lines = opened.finish()
+    assert max(map(len, lines)) <= 80
+    assert f"{exhausted}  {app_account.user_id}" in lines
+    shown = " ".join(" ".join(lines).split())
+    assert 'violates check constraint "broken"' in shown
+
+
 def test_jobs_list_names_how_many_it_does_not_show(database, stats_refresh):
     database.admin(
         "insert into public.user_exercise_stats_refresh_jobs (user_id, event_type, requested_version)"
@@ -147,7 +263,7 @@ def test_jobs_list_names_how_many_it_does_not_show(database, stats_refresh):
 def test_an_unknown_status_is_refused(stats_refresh):
     code, _, err = stats_refresh("jobs", "list", "--status", "lost")
     assert code == 2
-    assert "'pending', 'processing', 'failed'" in err.replace("\n", " ")
+    assert "'pending', 'processing', 'failed'" in re.sub(r"[\s│]+", " ", err)
 
 
 def test_a_job_is_resumed_and_drains(app_account, stages, stats_refresh, exhausted):

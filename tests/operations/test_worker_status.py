@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 
 import pytest
 from batches.scene import Account, claim_run, publish, set_settings
-from rich.console import Console
 from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
-
-from ops.status import status_table
 
 
 @pytest.fixture
@@ -148,23 +144,3 @@ def test_only_service_and_administrators_read_it(database):
         database.as_account(uuid.uuid4()).value(read)
     assert error.value.orig.pgcode == "42501"
     assert "jobs" in database.as_account(uuid.uuid4(), admin=True).value(read)
-
-
-def test_the_command_shows_every_figure_with_its_name(database, status):
-    set_settings(database, paused_stages=["claim"])
-    with (console := Console(width=100)).capture() as shown:
-        console.print(status_table(status()))
-    rows = dict(re.findall(r"│ (\S.*?) +│ (\S.*?) +│", shown.get()))
-    assert rows["jobs: pending by priority 1 users"] == "0"
-    assert rows["jobs: oldest wait seconds"] == "-"
-    assert rows["leases: backing off"] == "0"
-    assert rows["last hour: publish ms p95"] == "-"
-    assert rows["accounts: oldest staleness seconds"] == "-"
-    assert rows["paused stages"] == "claim"
-    assert "language of errors" not in rows
-
-
-def test_the_command_says_so_where_errors_are_not_in_english(status):
-    with (console := Console(width=100)).capture() as shown:
-        console.print(status_table({**status(), "messages_are_english": False}))
-    assert "not English: workers refuse to start" in shown.get()

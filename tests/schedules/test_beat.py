@@ -181,8 +181,14 @@ def test_beat_sits_out_an_outage_of_redis(beat_rig: Rig, beat: CeleryProcess) ->
     assert beat.is_running()
 
 
-@pytest.mark.parametrize("url", [None, "memory://"])
-def test_a_beat_without_redis_says_so_in_a_line(url: str | None) -> None:
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        (None, "set STATS_REFRESH_REDIS_URL, or run `stats-refresh up`"),
+        ("memory://", "STATS_REFRESH_REDIS_URL: must begin with redis://"),
+    ],
+)
+def test_a_beat_without_redis_says_so_in_a_line(url: str | None, line: str) -> None:
     ours = {"STATS_REFRESH_DATABASE_URL": "postgresql://nobody@nowhere/none"}
     ours |= {} if url is None else {"STATS_REFRESH_REDIS_URL": url}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")}
@@ -197,7 +203,7 @@ def test_a_beat_without_redis_says_so_in_a_line(url: str | None) -> None:
     )
     assert refused.returncode == 1
     assert "Traceback" not in refused.stdout + refused.stderr
-    assert "set STATS_REFRESH_REDIS_URL, or run `stats-refresh up`" in refused.stderr
+    assert line in refused.stderr
 
 
 def test_a_beat_whose_redis_is_away_ends_with_a_line() -> None:

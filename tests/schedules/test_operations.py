@@ -103,8 +103,8 @@ def test_set_changes_the_cadence_alone(app: Celery) -> None:
     set_enabled(app, ROLLOVER, False)
     before = stored(app, ROLLOVER)
 
-    assert set_cadence(app, ROLLOVER, "5s", None) == "every 5s"
-    assert set_cadence(app, ROLLOVER, None, "*/5 2 * * 1-5") == "*/5 2 * * 1-5"
+    assert describe(set_cadence(app, ROLLOVER, "5s", None).schedule) == "every 5s"
+    assert describe(set_cadence(app, ROLLOVER, None, "*/5 2 * * 1-5").schedule) == "*/5 2 * * 1-5"
 
     after = stored(app, ROLLOVER)
     assert after.pop("schedule")["minute"] == "*/5"
@@ -134,7 +134,8 @@ def test_set_changes_the_cadence_alone(app: Celery) -> None:
         (CLAIM, None, "*/0 * * * *", "is not a cron line"),
         (CLAIM, "5s", "* * * * *", "either --every or --cron"),
         (CLAIM, None, None, "either --every or --cron"),
-        ("lift-guild", "5s", None, "is no entry; the entries are lift-guild-stats-refresh"),
+        ("nobody", "5s", None, "is no entry; the entries are lift-guild-stats-refresh"),
+        ("lift-guild", "5s", None, "fits more than one entry: lift-guild-stats-refresh"),
     ],
 )
 def test_set_refuses_nonsense_and_changes_nothing(
@@ -311,7 +312,7 @@ def test_an_interval_fires_at_its_phase_of_the_second_whatever_the_cadence(
 
 
 def test_list_shows_pauses_runs_and_beats_without_work(
-    app: Celery, valkey: ValkeyServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    app: Celery, valkey: ValkeyServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran(app, CLAIM, timedelta(seconds=31), times=5)
     ran(app, ROLLOVER, timedelta(seconds=20))
@@ -333,7 +334,6 @@ def test_list_shows_pauses_runs_and_beats_without_work(
     assert (by_name[PURGE].enabled, by_name[PURGE].next_run_at) == (False, None)
     assert by_name["barbelic-stats-backfill-scan"].cadence is None
 
-    monkeypatch.setenv("COLUMNS", "200")
     show(StackUrls("postgresql://unused", "postgresql://unused", valkey.redis_url))
     printed = capsys.readouterr().out
     assert "every 1s" in printed

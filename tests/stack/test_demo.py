@@ -30,6 +30,11 @@ def demo(*options: str) -> str:
 
 
 def assert_main_job(printed: str, sessions: int, rows: int) -> None:
+    assert re.match(
+        "Postgres: an embedded one; Redis: an embedded one; "
+        r"writes the demo account [0-9a-f-]{36}, which goes with them\n",
+        printed,
+    )
     assert f"{sessions} sessions saved, 0 already there" in printed
     taken, skipped, all_rows = map(
         int, re.search(r"(\d+) sets taken \+ (\d+) rows skipped = (\d+) data rows", printed).groups()

@@ -1,0 +1,37 @@
+"""What an operator reads of an error of the database: one line that says what it is and what to do."""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from ops.errors import OperatorError
+
+_CONNECTION_FAILED = ("08", "28", "3D", "57P")
+"""Classes of SQLSTATE: connection, authorisation, no such database, server going down."""
+_NOT_OF_THIS_RELEASE = ("42883", "42P01", "42703", "3F000")
+"""No such function, table, column or schema."""
+_NO_SUCH_ROLE = ('invalid value for parameter "role"', 'role "service_role" does not exist')
+_REFUSALS = ("22023", "42501", "55000", "P0002", "22P02")
+"""SQLSTATEs of answers: a value, a right, a state or a row that is not there, or no value at all."""
+
+
+def operator_error(error: DBAPIError) -> OperatorError | None:
+    """Return the error for a person; None where the server said nothing: then it is a defect of the caller's."""
+    line = first_line(error)
+    state = getattr(error.orig, "pgcode", None)
+    if state is None and not isinstance(error, OperationalError | InterfaceError):
+        return None
+    if state is None or state.startswith(_CONNECTION_FAILED):
+        return OperatorError(
+            f"Postgres does not answer ({line}): start it or correct STATS_REFRESH_DATABASE_URL"
+        )
+    if state in _NOT_OF_THIS_RELEASE or line.startswith(_NO_SUCH_ROLE):
+        return OperatorError(f"the database is not at this release ({line}): run stats-refresh migrate")
+    if state in _REFUSALS:
+        return OperatorError(line)
+    return OperatorError(f"Postgres refuses with SQLSTATE {state}: {line}")
+
+
+def first_line(error: DBAPIError) -> str:
+    """Return the server's own line, without the statement and the link that SQLAlchemy adds."""
+    return str(error.orig).strip().partition("\n")[0]
