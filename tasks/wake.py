@@ -38,7 +38,8 @@ def follow_ups(stage: Stage, answer: Answer) -> list[Message]:
     """Return what the stage's answer leaves for the next stages. Pure."""
     response = answer["response"]
     if response == "claimed":
-        more = [Message("stats.claim")] if answer["has_more"] else []
+        # Where all slots are taken, the end of one wakes the next claim.
+        more = [Message("stats.claim")] if answer["has_more"] and answer["has_capacity"] else []
         return [Message("stats.compute", _lease(answer)), *more]
     if response == "computed":
         return [Message("stats.publish", _lease(answer))]

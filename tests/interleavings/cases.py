@@ -201,7 +201,7 @@ def _locked(database: Database, account: batches.Account, run: batches.Run) -> N
     on_insert(database, OUTPUT, "raise exception using errcode = '55P03', message = 'somebody has it';")
 
 
-_CLAIMED = frozenset({"response", "run_id", "lease_token", "user_id", "has_more"})
+_CLAIMED = frozenset({"response", "run_id", "lease_token", "user_id", "has_more", "has_capacity"})
 _COMPUTED = frozenset({"response", "run_id", "lease_token", "user_id"})
 _PUBLISHED = frozenset({"response", "run_id", "user_id", "generation", "rows"})
 _REJECTED = frozenset({"response", "reason", "run_id", "user_id"})

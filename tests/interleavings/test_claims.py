@@ -151,6 +151,15 @@ def test_has_more_tells_whether_another_account_is_due(database, stages):
     assert stages.claim()["has_more"] is False
 
 
+def test_has_capacity_tells_whether_a_slot_is_free(database, stages):
+    """Two slots, as many accounts and one more."""
+    for account in (AppAccount(database), AppAccount(database), AppAccount(database)):
+        account.save()
+    first, second = stages.claim(), stages.claim()
+    assert (first["has_more"], first["has_capacity"]) == (True, True)
+    assert (second["has_more"], second["has_capacity"]) == (True, False)
+
+
 # ---------------------------------------------------------------- waiting, exhausted, revived
 
 

@@ -15,6 +15,12 @@ def _claim(line: str, instead: str, node: str) -> Twin:
 
 
 TWINS: dict[str, Twin] = {
+    "a claim that may read whole tables": Twin(
+        "pipeline/claim.sql",
+        "set enable_seqscan = off\n",
+        "",
+        "tests/numbers/test_stages_read_their_own.py::test_what_others_have_is_not_read",
+    ),
     "claim without the claim lock": _claim(
         "perform stats_private.lock_claim();",
         "perform 1;",

@@ -27,6 +27,12 @@ _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 _PLANS = "tests/numbers/test_plans.py::test_no_step_looks_at_more_rows_than_a_few_for_each_set"
 
 TWINS: dict[str, Twin] = {
+    "a compute that may read whole tables": Twin(
+        "pipeline/compute.sql",
+        "set enable_seqscan = off\n",
+        "",
+        "tests/numbers/test_stages_read_their_own.py::test_what_others_have_is_not_read",
+    ),
     "compute under another policy than the run's": _inputs(
         "when p_run.policy_version <> (select p.policy_version from public.stats_projection_policy p) then 'policy'",
         "when false then 'policy'",

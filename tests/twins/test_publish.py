@@ -21,6 +21,12 @@ def _ending(line: str, instead: str, node: str) -> Twin:
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 
 TWINS: dict[str, Twin] = {
+    "a publish that may read whole tables": Twin(
+        "pipeline/publish.sql",
+        "set enable_seqscan = off\n",
+        "",
+        "tests/numbers/test_stages_read_their_own.py::test_what_others_have_is_not_read",
+    ),
     "publish without the write lock": _publish(
         "perform stats_private.lock_writes(v_run.user_id);",
         "perform 1;",

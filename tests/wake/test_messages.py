@@ -21,11 +21,21 @@ LEASE: dict[str, object] = {"run_id": "run", "lease_token": "token"}
 @pytest.mark.parametrize(
     ("stage", "answer", "messages"),
     [
-        ("claim", {"response": "claimed", "has_more": False, **LEASE}, [Message("stats.compute", LEASE)]),
         (
             "claim",
-            {"response": "claimed", "has_more": True, **LEASE},
+            {"response": "claimed", "has_more": False, "has_capacity": True, **LEASE},
+            [Message("stats.compute", LEASE)],
+        ),
+        (
+            "claim",
+            {"response": "claimed", "has_more": True, "has_capacity": True, **LEASE},
             [Message("stats.compute", LEASE), Message("stats.claim")],
+        ),
+        # Whoever gives a slot back wakes the next claim.
+        (
+            "claim",
+            {"response": "claimed", "has_more": True, "has_capacity": False, **LEASE},
+            [Message("stats.compute", LEASE)],
         ),
         ("claim", {"response": "at_capacity"}, []),
         ("claim", {"response": "idle"}, []),

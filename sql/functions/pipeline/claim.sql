@@ -1,5 +1,5 @@
 -- public.stats_projection_claim_v1(lock_owner)
---   -> {response: claimed | idle | at_capacity | paused, run_id, lease_token, user_id, has_more}
+--   -> {response: claimed | idle | at_capacity | paused, run_id, lease_token, user_id, has_more, has_capacity}
 -- Promises: at most active_lease_cap runs in flight and one an account, under any number of claims at once. The run
 --   takes the account's every pending and exhausted row, so its target_version leaves no generation behind.
 --   Recovers at most one run whose lease ran out and whose row nobody holds, and readmits one whose backoff is over.
@@ -13,10 +13,11 @@ returns jsonb
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
--- The queue is read from its front in the order of its index, whatever the statistics say: they are of a quieter
--- time when much begins to wait, and sorting it all takes a second.
+-- The queue is read from its front in the order of its index, and the runs in flight by theirs, whatever the
+-- statistics say: they are of a quieter time when much begins to wait, or of a table that was still empty.
 set enable_sort = off
 set enable_bitmapscan = off
+set enable_seqscan = off
 as $$
 declare
     v_cap integer;
@@ -56,7 +57,10 @@ language sql stable
 as $$
     select jsonb_build_object(
         'response', 'claimed', 'run_id', p_run.id, 'lease_token', p_run.lease_token, 'user_id', p_run.user_id,
-        'target_version', p_run.target_version, 'has_more', exists (select from stats_private.due_accounts()))
+        'target_version', p_run.target_version,
+        'has_more', exists (select from stats_private.due_accounts()),
+        'has_capacity', stats_private.runs_in_flight() < (
+            select s.active_lease_cap from public.stats_projection_worker_settings s))
 $$;
 
 -- Looks after one run whose worker died: its lease is over and nobody holds its row. Returns it where it goes on with
