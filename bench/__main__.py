@@ -16,8 +16,10 @@ from pathlib import Path
 
 from bench import (
     compute,
+    drain,
     freshness,
     history_purge,
+    idle,
     import_file,
     lock_table,
     neighbours,
@@ -33,6 +35,8 @@ Run = Callable[[Sequence[str]], list[Measured]]
 WITH_BARS: Mapping[str, Run] = {
     "compute": compute.run,
     "freshness": freshness.run,
+    "drain": drain.run,
+    "idle": idle.run,
     "neighbours": neighbours.run,
     "save_session": save_session.run,
     "import_file": import_file.run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -122,6 +123,22 @@ def pipeline(settings: Mapping[str, str] | None = None) -> Iterator[Pipeline]:
         engine = create_engine(server.url(), pool_size=1)
         yield Pipeline(admin, engine)
         engine.dispose()
+
+
+def work(engine: Engine, connections: int) -> None:
+    """Claim, compute and publish on so many connections at once until nothing is due."""
+    with ThreadPoolExecutor(connections) as threads:
+        for done in [threads.submit(_work, engine) for _ in range(connections)]:
+            done.result()
+
+
+def _work(engine: Engine) -> None:
+    while (claimed := run_stage(engine, "claim", CLAIM, {"lock_owner": "bench"}, _no_messages))[
+        "response"
+    ] == "claimed":
+        lease = {"run_id": claimed["run_id"], "lease_token": claimed["lease_token"], "expected_offset": None}
+        run_stage(engine, "compute", COMPUTE, lease, _no_messages)
+        run_stage(engine, "publish", PUBLISH, lease, _no_messages)
 
 
 def timed(call: Callable[[], object]) -> float:

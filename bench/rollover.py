@@ -11,12 +11,12 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from celery import Celery
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
+from bench.pipeline import work
 from bench.report import Measured, print_report
 from ops.embedded.postgres import PostgresServer
 from ops.embedded.process import wait_until
@@ -25,7 +25,7 @@ from sql.migrate import migrate
 from tasks.broker import broker_url
 from tasks.config import Config
 from tasks.maintenance import ROLLOVER
-from tasks.pipeline import CLAIM, COMPUTE, PUBLISH
+from tasks.pipeline import CLAIM
 from tasks.transaction import Answer, run_stage
 
 ACCOUNTS = 600
@@ -89,7 +89,7 @@ def run(arguments: Sequence[str]) -> list[Measured]:
         _administer(
             admin, "update public.stats_projection_worker_settings set active_lease_cap = 4", "analyze"
         )
-        _work(engine)
+        work(engine, 1)
         measured = [_drain(admin, engine, connections) for connections in (1, 2)]
         measured.append(_claims(admin, engine))
         engine.dispose()
@@ -139,21 +139,9 @@ def _drain(admin: Engine, engine: Engine, connections: int) -> Measured:
     rolled = 0
     while (page := run_stage(engine, "maintenance", ROLLOVER, {}, _nothing))["response"] == "enqueued":
         rolled += page["requested"]
-    with ThreadPoolExecutor(connections) as threads:
-        for done in [threads.submit(_work, engine) for _ in range(connections)]:
-            done.result()
+    work(engine, connections)
     seconds = time.perf_counter() - started
     return Measured(f"rolling accounts over, {connections} connection(s)", rolled / seconds, "accounts/s")
-
-
-def _work(engine: Engine) -> None:
-    """Claim, compute and publish until nothing is due."""
-    while (claimed := run_stage(engine, "claim", CLAIM, {"lock_owner": "bench"}, _nothing))[
-        "response"
-    ] == "claimed":
-        lease = {"run_id": claimed["run_id"], "lease_token": claimed["lease_token"], "expected_offset": None}
-        run_stage(engine, "compute", COMPUTE, lease, _nothing)
-        run_stage(engine, "publish", PUBLISH, lease, _nothing)
 
 
 def _claims(admin: Engine, engine: Engine) -> Measured:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from bench import __main__ as bench
-from bench import compute, freshness, import_file, rebuild_profile
+from bench import compute, drain, freshness, idle, import_file, rebuild_profile
 from bench.report import Measured, print_results, write_results
 
 MISSED = Measured("a slow thing", 20, "ms", bar=15)
@@ -30,6 +30,17 @@ def test_every_part_of_a_rebuild_is_still_found():
 def test_a_save_is_followed_to_its_publication_on_a_whole_stack():
     times = {one.name: one.value for one in freshness.run(["2"])}
     assert 0 < times["save to published, quiet, p50"] < times["by the beats alone, slowest"]
+
+
+def test_accounts_are_drained_beside_empty_tasks():
+    rates = {one.name: one.value for one in drain.run(["6"])}
+    assert min(rates.values()) > 0
+    assert "by direct SQL, 2 connection(s)" in rates
+
+
+def test_every_part_of_an_idle_stack_is_counted():
+    parts = {one.name.strip() for one in idle.run(["2"])}
+    assert parts >= {"beat", "compute", "flower", "maintenance", "pipeline", "postgres", "valkey"}
 
 
 def test_an_import_is_measured_in_a_process_of_its_own():

@@ -1,0 +1,140 @@
+"""How fast dirty accounts drain through the workers, beside three empty tasks an account in the same workers.
+
+`python -m bench drain [ACCOUNTS]`. The accounts are small (4 sessions, 36 sets) and published, each with a rebuild that
+waits. The empty tasks are Celery's own: like the stages each sends the next one, through the same queues, with the same
+events. The same accounts by direct SQL on one connection, then on two, say what the workers' part of it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from celery import Celery, chain
+from celery.canvas import Signature
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.pool import NullPool
+
+from bench.accounts import make_neighbours
+from bench.pipeline import work
+from bench.report import Measured, print_report
+from ops.embedded.postgres import PostgresServer
+from ops.embedded.process import wait_until
+from ops.stack import running_stack
+from sql.migrate import migrate
+from tasks.broker import broker_url
+from tasks.config import Config
+
+ACCOUNTS = 500
+ROUNDS = 3
+TIMEOUT = 300
+_EMPTY = "celery.accumulate"
+_QUEUES = ("pipeline", "compute", "pipeline")
+
+_DIRTY = text("""
+    select count(public.enqueue_user_exercise_stats_refresh_job(s.user_id, null, '{}', 'manual_refresh'))
+    from public.user_stats_refresh_state s
+""")
+_STALE = text(
+    "select exists (select from public.user_stats_refresh_state where applied_version < requested_version)"
+)
+
+
+def run(arguments: Sequence[str]) -> list[Measured]:
+    """Measure with as many accounts as the first of `arguments` says."""
+    accounts = int(arguments[0]) if arguments else ACCOUNTS
+    with running_stack(Config(database_url=None, redis_url=None, data_dir=None)) as stack:
+        workers = _Workers(str(stack.urls.redis_url))
+        admin = create_engine(stack.urls.admin_url, poolclass=NullPool)
+        _make_accounts(admin, accounts)
+        # In turns, for a shared machine is not equally fast all the time; the first round warms up.
+        turns = [
+            (_seconds(lambda: workers.run_empty(accounts)), _seconds(lambda: _drain(admin)))
+            for _ in range(ROUNDS + 1)
+        ][1:]
+    empty, drained = (sorted(seconds)[ROUNDS // 2] for seconds in zip(*turns, strict=True))
+    return [
+        Measured("accounts of three empty tasks", accounts / empty, "accounts/s"),
+        Measured("dirty accounts through the workers", accounts / drained, "accounts/s"),
+        Measured("share of the empty tasks' rate", 100 * empty / drained, "%", at_least=80),
+        *_by_sql(accounts),
+    ]
+
+
+class _Workers:
+    """The workers of a stack, as far as empty tasks go."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._celery = Celery("bench", broker=broker_url(redis_url), set_as_current=False)
+        self._celery.conf.update(task_ignore_result=True, task_send_sent_event=True)
+        self._done = 0
+
+    def run_empty(self, accounts: int) -> None:
+        """Run three empty tasks an account."""
+        tasks = [Signature(_EMPTY, immutable=True, app=self._celery).set(queue=queue) for queue in _QUEUES]
+        for _ in range(accounts):
+            chain(*tasks, app=self._celery).apply_async()
+        self._done += accounts * len(_QUEUES)
+        _wait_until(lambda: self._count() >= self._done)
+
+    def _count(self) -> int:
+        """Return how many empty tasks the workers have taken since they started."""
+        workers = self._celery.control.inspect(limit=3, timeout=5).stats() or {}
+        return sum(stats["total"].get(_EMPTY, 0) for stats in workers.values())
+
+
+def _make_accounts(admin: Engine, accounts: int) -> None:
+    with admin.begin() as connection:
+        make_neighbours(connection, accounts)
+    with admin.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("vacuum analyze"))
+
+
+def _drain(admin: Engine) -> None:
+    """Let every account be dirty and wait until none is: its notification wakes the first claim."""
+    _make_dirty(admin)
+    _wait_until(lambda: not _any_stale(admin))
+
+
+def _make_dirty(admin: Engine) -> None:
+    with admin.begin() as connection:
+        connection.execute(_DIRTY)
+
+
+def _any_stale(admin: Engine) -> bool:
+    with admin.begin() as connection:
+        return bool(connection.scalar(_STALE))
+
+
+def _by_sql(accounts: int) -> list[Measured]:
+    with PostgresServer() as server:
+        admin = create_engine(server.url(), poolclass=NullPool)
+        migrate(admin)
+        _make_accounts(admin, accounts)
+        engine = create_engine(server.url(), pool_size=2)
+        measured = []
+        for connections in (1, 2):
+            _make_dirty(admin)
+            seconds = _seconds(partial(work, engine, connections))
+            measured.append(
+                Measured(f"by direct SQL, {connections} connection(s)", accounts / seconds, "accounts/s")
+            )
+        engine.dispose()
+    return measured
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    if not wait_until(condition, TIMEOUT):
+        raise TimeoutError(f"not done within {TIMEOUT} s")
+
+
+if __name__ == "__main__":
+    print_report("draining dirty accounts", run(sys.argv[1:]))
