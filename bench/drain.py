@@ -8,8 +8,8 @@ events. The same accounts by direct SQL on one connection, then on two, say what
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from celery import Celery, chain
@@ -18,7 +18,8 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from bench.accounts import make_neighbours
-from bench.pipeline import work
+from bench.pipeline import timed, work
+from bench.processor import seconds_by_part
 from bench.report import Measured, print_report
 from ops.embedded.postgres import PostgresServer
 from ops.embedded.process import wait_until
@@ -51,16 +52,40 @@ def run(arguments: Sequence[str]) -> list[Measured]:
         _make_accounts(admin, accounts)
         # In turns, for a shared machine is not equally fast all the time; the first round warms up.
         turns = [
-            (_seconds(lambda: workers.run_empty(accounts)), _seconds(lambda: _drain(admin)))
+            (_spent(lambda: workers.run_empty(accounts)), _spent(lambda: _drain(admin)))
             for _ in range(ROUNDS + 1)
         ][1:]
-    empty, drained = (sorted(seconds)[ROUNDS // 2] for seconds in zip(*turns, strict=True))
+    empty, drained = (
+        sorted(turn, key=lambda spent: spent.seconds)[ROUNDS // 2] for turn in zip(*turns, strict=True)
+    )
     return [
-        Measured("accounts of three empty tasks", accounts / empty, "accounts/s"),
-        Measured("dirty accounts through the workers", accounts / drained, "accounts/s"),
-        Measured("share of the empty tasks' rate", 100 * empty / drained, "%", at_least=80),
+        Measured("accounts of three empty tasks", accounts / empty.seconds, "accounts/s"),
+        Measured("dirty accounts through the workers", accounts / drained.seconds, "accounts/s"),
+        Measured("share of the empty tasks' rate", 100 * empty.seconds / drained.seconds, "%", at_least=80),
+        *_by_part("empty tasks", empty, accounts),
+        *_by_part("dirty account", drained, accounts),
         *_by_sql(accounts),
     ]
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """What a drain took: seconds, and seconds of processor by part of the stack."""
+
+    seconds: float
+    processor: Mapping[str, float]
+
+
+def _spent(call: Callable[[], None]) -> _Spent:
+    before = seconds_by_part()
+    seconds = timed(call) / 1000
+    return _Spent(seconds, {part: used - before[part] for part, used in seconds_by_part().items()})
+
+
+def _by_part(what: str, spent: _Spent, accounts: int) -> list[Measured]:
+    """Return the milliseconds of processor an account, most first, of the parts that take any."""
+    parts = sorted(((1000 * used / accounts, part) for part, used in spent.processor.items()), reverse=True)
+    return [Measured(f"  {what}: {part}, processor", ms, "ms") for ms, part in parts if ms >= 0.1]
 
 
 class _Workers:
@@ -117,18 +142,12 @@ def _by_sql(accounts: int) -> list[Measured]:
         measured = []
         for connections in (1, 2):
             _make_dirty(admin)
-            seconds = _seconds(partial(work, engine, connections))
+            seconds = timed(partial(work, engine, connections)) / 1000
             measured.append(
                 Measured(f"by direct SQL, {connections} connection(s)", accounts / seconds, "accounts/s")
             )
         engine.dispose()
     return measured
-
-
-def _seconds(call: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
