@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal
 from uuid import UUID
@@ -255,6 +256,10 @@ def verify(
 
 def main() -> None:
     """Run the command; turn what a person can act on into one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A name in another script must not end a command in a terminal that knows ASCII alone.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except OperatorError as error:

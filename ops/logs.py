@@ -62,7 +62,8 @@ class FileLog:
         with self._lock, suppress(OSError):
             self._file.write(f"{_now()} {name:<11} | {line}\n")
             if os.fstat(self._file.fileno()).st_size > self._limit:
-                self.path.replace(f"{self.path}.1")
+                with suppress(FileNotFoundError):  # moved before, but the next one could not be opened
+                    self.path.replace(f"{self.path}.1")
                 full, self._file = self._file, self._open()
                 full.close()
 

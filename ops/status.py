@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,6 +46,8 @@ def worker_status(engine: Engine) -> dict[str, Any]:
 
 def _watch(engine: Engine, as_json: bool) -> None:
     console = terminal()
+    # Whoever ends it gets the terminal back as it was.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         if as_json:
             for status in _each_second(engine):

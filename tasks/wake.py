@@ -46,8 +46,9 @@ def follow_ups(stage: Stage, answer: Answer) -> list[Message]:
     if response == "batch_pending" and "reason" not in answer:
         return [Message("stats.compute", {**_lease(answer), "expected_offset": answer["next_offset"]})]
     if response == "retry_pending":
-        # Through claim, which readmits the run under its lock and the cap, and sends it on.
-        return [Message("stats.claim", not_before=datetime.fromisoformat(answer["retry_not_before"]))]
+        # Through claim, which readmits the run under its lock and the cap, and sends it on. Its slot is free till then.
+        retry = Message("stats.claim", not_before=datetime.fromisoformat(answer["retry_not_before"]))
+        return [Message("stats.claim"), retry]
     if stage != "claim" and response in _WAKES_CLAIM:
         # The account's successor may wait, and a slot is free.
         return [Message("stats.claim")]

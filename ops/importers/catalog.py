@@ -44,7 +44,8 @@ _LONGEST_NAME = 200
 # A global exercise belongs to no account, but every write names who makes it.
 _ADMINISTRATOR = account(UUID(int=0), admin=True)
 _STORED = text(
-    "select x.name, x.tracking from public.exercises x where x.id = :id and x.owner_user_id is null"
+    "select x.name, x.tracking, x.archived_at from public.exercises x"
+    " where x.id = :id and x.owner_user_id is null"
 )
 _ADD = text(
     "select public.upsert_exercise_v1(p_name => :name, p_tracking => :tracking, p_exercise_id => :id,"
@@ -150,16 +151,23 @@ def account_lines(report: CatalogReport) -> Iterator[str]:
 
 
 def _add(connection: Connection, exercise: CatalogExercise) -> _Added:
-    stored = connection.execute(_STORED, {"id": exercise.id}).one_or_none()
+    fields = {"id": exercise.id, "name": exercise.name, "tracking": exercise.tracking}
+    stored = connection.execute(_STORED, fields).one_or_none()
     if stored is None:
-        fields = {"id": exercise.id, "name": exercise.name, "tracking": exercise.tracking}
-        return _Added(is_new=connection.execute(_ADD, fields).scalar_one()["created"])
+        with connection.begin_nested() as attempt:
+            if connection.execute(_ADD, fields).scalar_one()["created"]:
+                return _Added(is_new=True)
+            # Somebody has added it since we looked: theirs stays as it is.
+            attempt.rollback()
+        stored = connection.execute(_STORED, fields).one()
     pairs = (("name", stored.name, exercise.name), ("tracking", stored.tracking, exercise.tracking))
     differences = [
         f"{field} {shown(theirs)} there, {shown(ours)} here"
         for field, theirs, ours in pairs
         if theirs != ours
     ]
+    if stored.archived_at is not None:
+        differences.append("archived there")
     if not differences:
         return _Added(is_new=False)
     return _Added(is_new=False, difference=f"{exercise.id} is left as it is: {'; '.join(differences)}")

@@ -31,7 +31,7 @@ from ops.importers.history import MAX_WEIGHT_KG, Listed, Remark
 from ops.importers.one_by_one import Refused, write_each
 from ops.importers.reading import data_records
 from ops.importers.spool import Remarks, SkippedRows
-from ops.importers.units import KG_PER_UNIT, WeightUnits, asked_unit
+from ops.importers.units import KG_PER_UNIT, WeightUnits, asked_unit, weight_unit
 from tasks.transaction import account
 
 _PROVIDER = "meets"
@@ -75,7 +75,7 @@ class MeetResults:
     rows_of_others: int
 
 
-_Outcome = Literal["recorded", "already there", "deleted since"]
+_Outcome = Literal["recorded", "already there", "deleted since", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,11 @@ def read_meets(path: Path, unit: str | None, lifter: str | None) -> MeetResults:
     with text_file(path, _FORMAT.expected) as file:
         header = read_header(path, file.first_line(), _FORMAT)
         WeightUnits(path, "list of meet results", "kg", asked)
-        lifter = _only_lifter(file, header) if lifter is None else lifter
+        _refuse_other_units(path, header)
+        lifter = _only_lifter(file, header) if lifter is None else lifter.strip()
         for record in data_records(file, header):
             try:
-                if header.cells(record)["LifterId"] == lifter:
+                if _lifter(header, record) == lifter:
                     lifts += _lifts(header, record)
                 else:
                     rows_of_others += 1
@@ -130,7 +131,10 @@ def import_meets(engine: Engine, user: UUID, results: MeetResults) -> MeetReport
     outcomes = write_each(engine, account(user), results.lifts, partial(_record, user))
     for lift, outcome in zip(results.lifts, outcomes, strict=True):
         if isinstance(outcome, Refused):
-            refusals[lift.line].append(f"{lift.exercise} refused by the database: {outcome.reason}")
+            lifts["refused"] += 1
+            refusals[lift.line].append(
+                f"{lift.exercise} of {lift.day} refused by the database: {outcome.reason}"
+            )
         else:
             taken.add(lift.line)
             lifts[outcome] += 1
@@ -143,10 +147,11 @@ def import_meets(engine: Engine, user: UUID, results: MeetResults) -> MeetReport
 
 def account_lines(report: MeetReport) -> Iterator[str]:
     """Yield the account of a list, without its skipped rows."""
-    deleted = report.lifts["deleted since"]
+    deleted, refused = report.lifts["deleted since"], report.lifts["refused"]
     yield (
         f"{report.lifts['recorded']} tested 1RMs recorded, {report.lifts['already there']} already there"
         + (f", {deleted} recorded before and deleted since" if deleted else "")
+        + (f", {refused} refused" if refused else "")
     )
     rows = report.rows_taken + len(report.skipped) + report.rows_of_others
     others = f" + {report.rows_of_others} of other lifters" if report.rows_of_others else ""
@@ -173,12 +178,20 @@ def _record(user: UUID, connection: Connection, lift: GoodLift) -> _Outcome:
     return "already there" if connection.execute(_IS_STORED, fields).scalar_one() else "deleted since"
 
 
+def _refuse_other_units(path: Path, header: Header) -> None:
+    for column in _LIFTS.values():
+        detail = header.details[column]
+        if detail and weight_unit(detail) != "kg":
+            raise OperatorError(f"{path}: the column {column} is in {shown(detail)}; expected kilograms")
+
+
 def _only_lifter(file: TextFile, header: Header) -> str:
-    first = None
+    first = problem = None
     for record in data_records(file, header):
         try:
-            lifter = header.cells(record)["LifterId"]
-        except BrokenRowError:
+            lifter = _lifter(header, record)
+        except BrokenRowError as broken:
+            problem = problem or f"no row names a lifter; line {record.line}, for one: {broken}"
             continue
         if first is not None and lifter != first:
             raise OperatorError(
@@ -187,10 +200,16 @@ def _only_lifter(file: TextFile, header: Header) -> str:
             )
         first = lifter
     if first is None:
-        raise OperatorError(
-            f"{file.path}: expected {_FORMAT.expected} with rows in it; found the header line alone"
-        )
+        problem = problem or "found the header line alone"
+        raise OperatorError(f"{file.path}: expected {_FORMAT.expected} with rows in it; {problem}")
     return first
+
+
+def _lifter(header: Header, record: Record) -> str:
+    lifter = header.cells(record)["LifterId"]
+    if not lifter:
+        raise BrokenRowError("no LifterId")
+    return lifter
 
 
 def _lifts(header: Header, record: Record) -> list[GoodLift]:

@@ -88,11 +88,14 @@ class SkippedRows:
         The lines have to be read before the next reason is.
         """
         rows = self._spool.execute("""
-            select s.reason, r.rows, s.line
-            from skipped s
-            join (select reason, count(*) as rows, min(line) as first from skipped group by reason) r
-                on r.reason = s.reason
-            order by r.rows desc, r.first, s.reason, s.line
+            select reason, rows, line
+            from (
+                select
+                    reason, line, count(*) over (partition by reason) as rows,
+                    min(line) over (partition by reason) as first
+                from skipped
+            )
+            order by rows desc, first, reason, line
         """)
         for (reason, count), group in groupby(rows, key=itemgetter(0, 1)):
             yield reason, count, (line for _, _, line in group)

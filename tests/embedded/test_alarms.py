@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 
@@ -133,3 +134,21 @@ def test_a_full_disk_stops_nobody() -> None:
     log.write("beat", "one")
     log.write("beat", "two")
     log.close()
+
+
+def test_a_log_whose_next_file_could_not_be_opened_once_goes_on(tmp_path, monkeypatch):
+    log = FileLog(tmp_path / "log", limit=200)
+
+    def fails():
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as once:
+        once.setattr(log, "_open", fails)
+        log.write("beat", "x" * 300)
+    for number in range(50):
+        log.write("beat", f"later {number}")
+
+    log.close()
+    files = [tmp_path / "log.1", tmp_path / "log"]
+    assert "later 49" in "".join(file.read_text() for file in files)
+    assert all(file.stat().st_size < 1000 for file in files)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from uuid import uuid4
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID, uuid4
 
 import pytest
 from support.app import AppAccount
+from support.races import session
 
+from ops.embedded.process import wait_until
 from ops.errors import OperatorError
 from ops.importing import import_file
+from tasks.transaction import account
 
 HEADER = "id,name,category,equipment,force,tracking\n"
 
@@ -104,8 +108,8 @@ def test_what_is_there_is_left_as_it_is_and_differences_are_told(database, liste
     assert database.admin("select x::text from public.exercises x order by 1") == before
     printed = capsys.readouterr().out
     assert (
-        'note: Plank is left as it is: name "Hold" there, "Plank" here; tracking "duration" there, "reps_only" here'
-        " (line 3)" in printed
+        'note: Plank is left as it is: name "Hold" there, "Plank" here; tracking "duration" there, "reps_only" here;'
+        " archived there (line 3)" in printed
     )
     assert "0 exercises added, 2 already there" in printed
 
@@ -125,6 +129,36 @@ def test_an_account_s_own_exercise_of_that_id_stays_its_own(database, listed, ca
         (mine, "Mine"),
         ("Squat", "Squat"),
     }
+
+
+@pytest.mark.parametrize("administrator", [UUID(int=0), uuid4()], ids=["another import", "a person"])
+def test_what_is_added_meanwhile_is_left_as_it_is(database, listed, capsys, administrator):
+    with (
+        session(database, "administrator", account(administrator, admin=True)) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        other.run(
+            "select public.upsert_exercise_v1('Theirs', 'reps_only', :user, 'Squat', true)",
+            user=administrator,
+        )
+        importing = thread.submit(add, database, listed("Squat,Ours,strength,barbell,push,\n"))
+        assert wait_until(lambda: somebody_waits(database), 20)
+        other.commit()
+        importing.result(20)
+
+    assert catalog(database) == [("Squat", "Theirs", "reps_only", None)]
+    printed = capsys.readouterr().out
+    assert "0 exercises added, 1 already there" in printed
+    assert 'Squat is left as it is: name "Theirs" there, "Ours" here; tracking "reps_only" there' in printed
+
+
+def somebody_waits(database):
+    return bool(
+        database.admin(
+            "select from pg_catalog.pg_stat_activity"
+            " where wait_event_type = 'Lock' and datname = pg_catalog.current_database()"
+        )
+    )
 
 
 def test_two_at_once_add_each_exercise_once(database, listed, capsys):

@@ -58,6 +58,25 @@ def test_the_account_names_every_line_of_every_reason():
     assert lines[3:] == [f"  skipped 1: reason {line} (line {line})" for line in range(101, 131)]
 
 
+def steps_for(rows: int) -> int:
+    """Return how many steps (of 1,000 instructions) SQLite takes to put `rows` rows of as many reasons in order."""
+    skipped = SkippedRows(SkippedRow(line, f'Weight "{line}kg" is not a number') for line in range(rows))
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    skipped._spool.set_progress_handler(count, 1000)
+    assert sum(1 for _, _, lines in skipped.by_reason() for _ in lines) == rows
+    return steps
+
+
+def test_twice_the_reasons_cost_twice_as_much():
+    assert steps_for(2000) < 3 * steps_for(1000)
+
+
 def test_an_unknown_format_names_the_known_ones():
     with pytest.raises(OperatorError, match='unknown format "excel": pass --format strong'):
         read_history(Path("any"), "excel", "kg")

@@ -86,7 +86,9 @@ def test_rows_of_others_broken_rows_and_bomb_outs_are_accounted_for(app_account,
     assert 'skipped 1: Equipment "" must have 1 to 40 characters (line 7)' in printed
     assert "skipped 1: 4 columns instead of 6 (line 8)" in printed
     assert 'skipped 1: Best3SquatKg "10000" is too large (line 9)' in printed
-    assert "Squat (Raw) refused by the database: achieved_on: must be from 1900-01-01" in printed
+    assert (
+        "Squat (Raw) of 1066-10-14 refused by the database: achieved_on: must be from 1900-01-01" in printed
+    )
     assert "1 rows taken + 7 skipped + 1 of other lifters = 9 data rows" in printed
     assert len(records(app_account)) == 1
 
@@ -145,10 +147,38 @@ def test_a_mapping_leads_to_the_exercise_that_is_there(app_account, listed, caps
 
     assert [name for name, *_ in records(app_account)] == ["Back Squat"]
     printed = capsys.readouterr().out
-    refused = "Bench Press (Raw) refused by the database: exercise_id: a reps_only exercise has no weight"
-    assert f"note: {refused} (line 2)" in printed  # its squat was taken
-    assert f"skipped 1: {refused} (line 3)" in printed
+    refused = "refused by the database: exercise_id: a reps_only exercise has no weight"
+    assert f"note: Bench Press (Raw) of 2024-03-09 {refused} (line 2)" in printed  # its squat was taken
+    assert f"skipped 1: Bench Press (Raw) of 2024-03-10 {refused} (line 3)" in printed
     assert "1 rows taken + 1 skipped = 2 data rows" in printed
+
+
+def test_every_row_that_lost_a_lift_is_named(app_account, listed, capsys):
+    app_account.database.admin(
+        "insert into public.exercise_external_mappings (provider, external_id, owner_user_id, exercise_id)"
+        " values ('meets', 'Squat (Raw)', :owner, :exercise)",
+        owner=app_account.user_id,
+        exercise=app_account.exercise("Push-up", "reps_only"),
+    )
+    take(app_account, listed("L1,2024-03-09,Raw,180,110,\nL1,2024-04-09,Raw,181,111,\n"))
+    printed = capsys.readouterr().out
+    for day, line in (("2024-03-09", 2), ("2024-04-09", 3)):
+        assert (
+            f"note: Squat (Raw) of {day} refused by the database: exercise_id: a reps_only exercise has no weight"
+            f" (line {line})" in printed
+        )
+    assert "2 tested 1RMs recorded, 0 already there, 2 refused" in printed
+
+
+def test_empty_rows_at_the_end_are_nobody_s(app_account, listed, capsys):
+    take(app_account, listed("L1,2024-03-09,Raw,180,,\n,,,,,\n,,,,,\n"))
+    assert len(records(app_account)) == 1
+    assert "skipped 2: no LifterId (lines 3-4)" in capsys.readouterr().out
+
+
+def test_a_lifter_s_spaces_do_not_count_as_they_do_not_in_the_file(app_account, listed):
+    take(app_account, listed(" L1 ,2024-03-09,Raw,180,,\nL2,2024-03-09,Raw,180,,\n"), " L1 ")
+    assert len(records(app_account)) == 1
 
 
 def test_two_at_once_record_each_lift_once(app_account, listed, capsys):
@@ -186,6 +216,11 @@ def test_what_has_to_be_said_is_asked_for(app_account, listed, options, problem)
     [
         (HEADER, "found the header line alone"),
         ("LifterId,Best3SquatKg\nL1,100\n", "with the columns LifterId, Date, Equipment"),
+        (HEADER + "L1,2024-03-09\nL1,2024-04-09\n", "line 2, for one: 2 columns instead of 6"),
+        (
+            HEADER.replace("Best3SquatKg", "Best3SquatKg (lb)") + "L1,2024-03-09,Raw,400,,\n",
+            'the column Best3SquatKg is in "lb"; expected kilograms',
+        ),
         ("id,name,equipment,primary_muscles\n", "looks like a list of exercises: pass --format catalog"),
     ],
 )

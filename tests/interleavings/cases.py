@@ -231,7 +231,9 @@ CASES: dict[str, Case] = {
     "a batch called twice in one transaction": Case(
         "compute", "batch_pending", _batched(1), _BATCH, (), "transaction_boundary_required", calls=2
     ),
-    "a batch that met a lock": Case("compute", "retry_pending", _batched(1, _locked), _RETRY, (_CLAIM,)),
+    "a batch that met a lock": Case(
+        "compute", "retry_pending", _batched(1, _locked), _RETRY, (_CLAIM, _CLAIM)
+    ),
     **{
         f"invalidated: {reason}": Case(
             "compute", "invalidated", _batched(2, move), _REJECTED, (_CLAIM,), reason

@@ -179,3 +179,14 @@ def test_watch_as_json_is_one_object_a_line(database):
         lines = watching.finish()
     assert watching.process.returncode == 0
     assert all(json.loads(line).keys() >= {"jobs", "settings", "alerts"} for line in lines)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_ends_a_watch_gets_the_terminal_back_as_it_was(database, ending):
+    url = {"STATS_REFRESH_DATABASE_URL": database.url}
+    with terminal("status", "--watch", columns=80, rows=3, **url) as watching:
+        watching.wait_for("more lines")
+        watching.process.send_signal(ending)
+        watching.finish()
+    assert "\x1b[?1049l" in watching.shown
+    assert "\x1b[?25h" in watching.shown

@@ -89,7 +89,12 @@ GUARDED_BY_THEMSELVES = {
 """Each function of BOTH with the arguments of a call that an ordinary account must not make."""
 
 SEARCH_PATH = "search_path=pg_catalog, pg_temp"
-OTHER_SETTINGS = {"stats_projection_claim_v1(text)": {"enable_sort=off", "enable_bitmapscan=off"}}
+BY_INDEX = {"enable_seqscan=off", "jit=off"}
+OTHER_SETTINGS = {
+    "stats_projection_claim_v1(text)": {"enable_sort=off", "enable_bitmapscan=off", *BY_INDEX},
+    "stats_projection_compute_v1(uuid,uuid,integer)": BY_INDEX,
+    "stats_projection_publish_v1(uuid,uuid)": BY_INDEX,
+}
 """What a function sets besides its search_path: planner settings alone, none that lifts a restriction."""
 
 FUNCTION_RIGHTS = """

@@ -65,3 +65,13 @@ def test_the_owner_owns_everything_and_cannot_log_in(database):
     assert database.admin(
         "select rolcanlogin, rolsuper from pg_catalog.pg_roles where rolname = :r", r=OWNER
     ) == [(False, False)]
+
+
+def test_what_steers_the_planner_switches_jit_off(database):
+    """Up to PostgreSQL 17 what is off adds 1e10 to a cost, far above jit_above_cost: each call would compile anew."""
+    steering = database.admin(
+        "select p.proname, 'jit=off' = any (p.proconfig) from pg_catalog.pg_proc p"
+        " where exists (select from unnest(p.proconfig) c where c like 'enable%=off')"
+    )
+    assert {name for name, _ in steering} >= {"project", "project_account", "stats_projection_claim_v1"}
+    assert [name for name, is_off in steering if not is_off] == []

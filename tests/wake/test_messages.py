@@ -44,6 +44,15 @@ LEASE: dict[str, object] = {"run_id": "run", "lease_token": "token"}
         ("claim", {"response": "failed"}, []),
         ("compute", {"response": "computed", **LEASE}, [Message("stats.publish", LEASE)]),
         ("compute", {"response": "invalidated"}, [Message("stats.claim")]),
+        # The slot is free until the time of the retry.
+        (
+            "compute",
+            {"response": "retry_pending", "retry_not_before": "2026-03-10T12:00:00+00:00", **LEASE},
+            [
+                Message("stats.claim"),
+                Message("stats.claim", not_before=datetime(2026, 3, 10, 12, tzinfo=UTC)),
+            ],
+        ),
         ("compute", {"response": "overlap"}, []),
         ("publish", {"response": "published"}, [Message("stats.claim")]),
         ("publish", {"response": "rejected"}, [Message("stats.claim")]),

@@ -19,6 +19,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 -- A plan is kept as long as its connection, and may have been made when the tables were empty.
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_started_at timestamptz := clock_timestamp();

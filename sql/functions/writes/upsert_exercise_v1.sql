@@ -21,6 +21,7 @@ declare
     v_old public.exercises;
     v_exercise_id text := coalesce(p_exercise_id, gen_random_uuid()::text);
     v_generation bigint;
+    v_created boolean;
 begin
     v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
     if v_global and not stats_private.is_admin() then
@@ -51,13 +52,15 @@ begin
     values (v_exercise_id, case when not v_global then v_user_id end, p_name, p_tracking)
     on conflict (id) do update set
         name = excluded.name, tracking = excluded.tracking, archived_at = null, updated_at = clock_timestamp()
-    where x.owner_user_id is not distinct from excluded.owner_user_id;
+    where x.owner_user_id is not distinct from excluded.owner_user_id
+    -- Another one may have added the id since it was looked for; a row that was there has been locked for its update.
+    returning x.xmax = 0 into v_created;
     if not found then
         raise exception using errcode = '22023', message = 'exercise_id: is taken';
     end if;
     return jsonb_build_object(
         'exercise_id', v_exercise_id, 'name', p_name, 'tracking', p_tracking, 'global', v_global,
-        'created', v_old.id is null, 'statsRequestedVersion', v_generation);
+        'created', v_created, 'statsRequestedVersion', v_generation);
 end;
 $$;
 
