@@ -12,6 +12,8 @@ _FLOWER = re.compile(r"\[(?P<level>[A-Z]) ")
 _CELERY = re.compile(r"\[[^\]]*: (?P<level>[A-Z]+)/")
 _BEGINNINGS: Mapping[str, re.Pattern[str]] = {"postgres": _POSTGRES, "valkey": _VALKEY, "flower": _FLOWER}
 _ALARMING = frozenset({"WARNING", "ERROR", "CRITICAL", "FATAL", "PANIC", "W", "E", "C", "#"})
+_ANSWERS: Mapping[str, str] = {"postgres": "ERROR"}
+"""The level of what a process tells the client that asked, who has it already: a refused save, a reader too early."""
 _WITH_THE_LINE_BEFORE = frozenset({"DETAIL", "HINT", "QUERY", "CONTEXT", "LOCATION", "STATEMENT"})
 """What Postgres writes as lines of their own, but below the error that they explain."""
 _TRACEBACK = "Traceback (most recent call last):"
@@ -40,11 +42,12 @@ class Alarms:
         """Judge the next `line` of the process `name`."""
         beginning = _BEGINNINGS.get(name, _CELERY).match(line)
         if beginning is not None and beginning["level"] not in _WITH_THE_LINE_BEFORE:
-            self._alarmed[name] = beginning["level"] in _ALARMING and not _is_harmless(name, line)
+            self._alarmed[name] = _is_for_a_person(name, beginning["level"], line)
         elif line.startswith(_TRACEBACK):
             self._alarmed[name] = True
         return self._alarmed.get(name, False)
 
 
-def _is_harmless(name: str, line: str) -> bool:
-    return name in _HARMLESS and _HARMLESS[name].search(line) is not None
+def _is_for_a_person(name: str, level: str, line: str) -> bool:
+    is_harmless = name in _HARMLESS and _HARMLESS[name].search(line) is not None
+    return level in _ALARMING and level != _ANSWERS.get(name) and not is_harmless

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from rich.console import Console
-from rich.table import Table
 from sqlalchemy import Engine, create_engine, text
 
 from ops.discovery import shown_url
@@ -19,6 +18,7 @@ from ops.freshness import Freshness, freshness
 from ops.importers.history import ParsedHistory
 from ops.importers.units import UnitMissing
 from ops.importing import import_and_account, read_history
+from ops.printing import Column, Table, say, terminal
 from ops.sample_history import sample_history
 from ops.stack import running_stack
 from ops.supervisor import StopRequested
@@ -27,6 +27,13 @@ from tasks.transaction import account, transaction
 
 PUBLISHED_WITHIN = 60
 """Seconds after the last save in which everything has to be published."""
+_BOARD = (
+    ("best weight", "best_weight_kg"),
+    ("on", "best_weight_on"),
+    ("1RM", "one_rm_kg"),
+    ("last done", "last_performed_on"),
+)
+"""What is shown of the board, as much as a terminal of 80 columns holds, and what the answer calls it."""
 
 
 def run(file: Path | None, format: str, unit: str | None) -> None:
@@ -34,11 +41,7 @@ def run(file: Path | None, format: str, unit: str | None) -> None:
 
     Raises OperatorError where anything fell short.
     """
-    terminal = Console(markup=False, emoji=False, highlight=False)
-    # Without a terminal rich takes 80 columns, too few for the board.
-    console = (
-        terminal if terminal.is_terminal else Console(markup=False, emoji=False, highlight=False, width=140)
-    )
+    console = terminal()
     user_id = uuid.uuid4()
     console.print(_servers_line(config(), user_id), soft_wrap=True)
     provider, history = _history(console, file, format, unit)
@@ -95,7 +98,8 @@ def _show_main_job(
         raise StackFailed(
             f"the PR board is not the newest generation: {board['generation']} of {fresh.applied}"
         )
-    console.print(_board_table(board, _exercise_names(engine, user_id)))
+    console.print(f"PR board of {board['as_of']}, generation {board['generation']} (kg)")
+    say(_board_table(board, _exercise_names(engine, user_id)))
 
 
 def _latency_line(fresh: Freshness) -> str:
@@ -131,31 +135,14 @@ def _exercise_names(engine: Engine, user_id: UUID) -> dict[str, str]:
 
 
 def _board_table(board: dict[str, Any], names: dict[str, str]) -> Table:
-    # Names are what a person looks for: they never wrap, days never shorten.
-    table = Table(title=f"PR board of {board['as_of']}, generation {board['generation']} (kg)")
-    table.add_column("exercise", no_wrap=True)
-    for heading in ("best weight", "on", "best e1RM", "on", "1RM", "e1RM 30 days", "last done"):
-        table.add_column(heading, justify="right", no_wrap=True)
     rows = sorted(
         board["exercises"], key=lambda row: (-(row["best_e1rm_kg"] or 0), names[row["exercise_id"]])
     )
-    for row in rows:
-        table.add_row(
-            names[row["exercise_id"]],
-            *(
-                _cell(row[column])
-                for column in (
-                    "best_weight_kg",
-                    "best_weight_on",
-                    "best_e1rm_kg",
-                    "best_e1rm_on",
-                    "one_rm_kg",
-                    "e1rm_30d_kg",
-                    "last_performed_on",
-                )
-            ),
-        )
-    return table
+    headings = ("exercise", *(heading for heading, _ in _BOARD))
+    return Table(
+        [Column(heading, "left" if heading == "exercise" else "right") for heading in headings],
+        [(names[row["exercise_id"]], *(_cell(row[column]) for _, column in _BOARD)) for row in rows],
+    )
 
 
 def _cell(value: float | str | None) -> str:

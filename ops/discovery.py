@@ -42,6 +42,9 @@ def connection_urls() -> StackUrls:
     configured = config()
     if configured.database_url is not None:
         return StackUrls(configured.database_url, configured.database_url, configured.redis_url)
+    if configured.redis_url is not None:
+        # The database of a stack that runs here beside somebody else's Redis would be nobody's wish.
+        raise OperatorError("STATS_REFRESH_REDIS_URL is set: set STATS_REFRESH_DATABASE_URL too, or neither")
     stacks = running_stacks()
     if len(stacks) == 1:
         return stacks[0].urls

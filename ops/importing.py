@@ -100,6 +100,8 @@ def _import_history(
     history = read_history(file, format, unit)
     with _engine(database_url) as engine, _printing(file):
         report = import_and_account(engine, user, format, history, timezone=timezone)
+    if unit is not None and report.sessions_already_there:
+        print_lines(["sessions that are already there keep their weights, whatever --unit says"])
     _refuse_nothing(file, report.sessions_saved + report.sessions_already_there)
 
 

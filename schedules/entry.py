@@ -17,6 +17,9 @@ from redis.client import Pipeline
 from schedules.counters import count_missed
 from schedules.entries import PHASES
 
+_EDITED = "edited"
+"""A field of the entry's hash, until its next run: the slots before an edit, such as a pause, were not missed."""
+
 
 class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
     """Interval entries keep to the grid last_run_at + n x every, each at its phase of the second; slots that were
@@ -75,13 +78,16 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
         slot = self._slot() if last_run_at is None else None
         ran_at = slot[0] if slot else last_run_at or self._default_now()
         run_count = self.total_run_count + (not only_update_last_run_at)
+        missed = slot[2] if slot else 0
+        if missed and get_redis(self.app).hexists(self.key, _EDITED):
+            missed = 0
 
         def write(current: Self, pipe: Pipeline) -> None:
             current.last_run_at, current.total_run_count = ran_at, run_count
             pipe.hset(self.key, "meta", current._meta_json())
             current._write_due_time(pipe)
-            if slot:
-                count_missed(pipe, self.name, slot[2])
+            pipe.hdel(self.key, _EDITED)
+            count_missed(pipe, self.name, missed)
 
         try:
             return self._rewrite(write)
@@ -97,7 +103,7 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
 
         def write(current: Self, pipe: Pipeline) -> None:
             change(current)
-            pipe.hset(self.key, "definition", current._definition_json())
+            pipe.hset(self.key, mapping={"definition": current._definition_json(), _EDITED: "1"})
             current._write_due_time(pipe)
 
         return self._rewrite(write)

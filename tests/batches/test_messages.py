@@ -46,7 +46,8 @@ def test_a_retry_asks_for_a_claim_when_its_time_has_come(database):
         set_settings(database, compute_budget_ms=500)
         answer = run.step()
     assert answer["response"] == "retry_pending", answer
-    [message] = follow_ups("compute", answer)
+    now, message = follow_ups("compute", answer)
+    assert now == Message("stats.claim")  # until then its slot is somebody else's
     assert (message.task, message.arguments) == ("stats.claim", {})
     assert timedelta(seconds=30) < message.not_before - datetime.now(UTC) <= timedelta(seconds=40)
     assert not account.is_fresh()

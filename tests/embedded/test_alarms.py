@@ -25,7 +25,6 @@ def alarming(name: str, *lines: str) -> list[bool]:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("postgres", f"{POSTGRES} ERROR:  division by zero"),
         ("postgres", f"{POSTGRES} FATAL:  data directory has wrong ownership"),
         ("postgres", f"{POSTGRES} WARNING:  there is no transaction in progress"),
         ("postgres", f"{POSTGRES} PANIC:  could not write"),
@@ -46,6 +45,8 @@ def test_warnings_and_errors_are_alarms(name: str, line: str) -> None:
     ("name", "line"),
     [
         ("postgres", f"{POSTGRES} LOG:  database system is ready to accept connections"),
+        # Whoever asked has it: a reader that came too early, a save that broke a rule.
+        ("postgres", f"{POSTGRES} ERROR:  there is no published snapshot of 2026-03-10"),
         ("valkey", f"{VALKEY} * Ready to accept connections unix"),
         (
             "valkey",
@@ -78,9 +79,9 @@ def test_what_belongs_to_an_alarm_is_one_until_the_next_line_with_a_level() -> N
     ) == [False, True, True, True, False, False]
     assert alarming(
         "postgres",
-        f"{POSTGRES} ERROR:  division by zero",
-        f"{POSTGRES} STATEMENT:  select 1",
-        "\t/ 0",
+        f"{POSTGRES} FATAL:  could not open a file",
+        f"{POSTGRES} CONTEXT:  reading it",
+        "\tfor the second time",
         f"{POSTGRES} LOG:  shutting down",
         f"{POSTGRES} DETAIL:  of that",
     ) == [True, True, True, False, False]

@@ -78,6 +78,13 @@ def test_redis_that_is_down(url: str, private_temp: Path) -> None:
     assert list(private_temp.iterdir()) == []
 
 
+def test_a_redis_without_its_database_is_not_put_beside_a_stack_that_runs_here(private_temp: Path) -> None:
+    ran = stats_refresh(
+        "schedule", "pause", "catalog", temp=private_temp, redis_url=f"redis://127.0.0.1:{NOBODY_LISTENS}/0"
+    )
+    assert "STATS_REFRESH_REDIS_URL is set: set STATS_REFRESH_DATABASE_URL too, or neither" in the_line(ran)
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "problem"),
     [

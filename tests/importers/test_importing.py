@@ -461,6 +461,21 @@ def test_a_wrong_file_or_unit_writes_nothing(database, user, tmp_path):
     assert stored_sessions(database, user) == []
 
 
+def test_another_unit_for_what_is_there_already_says_that_it_changes_nothing(
+    database, user, tmp_path, capsys
+):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
+    )
+    hint = "sessions that are already there keep their weights, whatever --unit says"
+    import_file(file, "strong", "kg", user, "UTC", database.url)
+    assert hint not in capsys.readouterr().out
+    import_file(file, "strong", "lb", user, "UTC", database.url)
+    assert hint in capsys.readouterr().out
+    assert stored_sets(database, user) == [("Bench", "normal", Decimal("60.00"), 8, None, None, True)]
+
+
 def test_a_file_of_which_nothing_can_be_stored_is_an_error(database, user, tmp_path):
     file = tmp_path / "strong.csv"
     file.write_text(

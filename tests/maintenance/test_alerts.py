@@ -159,6 +159,48 @@ def test_a_job_that_is_not_heard_of_because_it_is_paused_says_how_to_resume_it(d
     assert {alert["action"] for alert in status(database)["alerts"]} == {"stats-refresh resume maintenance"}
 
 
+@pytest.mark.parametrize("status", ["pending", "processing"])
+def test_work_that_waits_while_nothing_is_published_alerts(database, app_account, stages, status):
+    app_account.save()
+    assert alerts(database, "queue") == []
+    let_jobs_wait(database, "3 minutes")
+    if status == "processing":
+        stages.claim()
+    assert alerts(database, "queue") == [
+        "1 account is waiting for up to 3 min, and nothing has been published for two"
+    ]
+    settings(database, paused_stages=["compute"])
+    [alert] = [one for one in database.as_service().value(STATUS)["alerts"] if one["subject"] == "queue"]
+    assert alert["action"] == "stats-refresh resume STAGE: paused are compute"
+
+
+def test_a_backlog_that_is_worked_off_and_a_retry_that_is_not_due_do_not_alert(database, stages):
+    waiting, published = AppAccount(database), AppAccount(database)
+    published.save()
+    stages.drain()
+    waiting.save()
+    let_jobs_wait(database, "3 minutes")
+    assert alerts(database, "queue") == []  # another was published just now
+
+    database.admin(
+        "update public.user_stats_projection_runs set completed_at = completed_at - interval '3 minutes'"
+    )
+    assert len(alerts(database, "queue")) == 1
+    database.admin(
+        "update public.user_exercise_stats_refresh_jobs set retry_not_before = now() + interval '1 minute'"
+        " where status = 'pending'"
+    )
+    assert alerts(database, "queue") == []
+
+
+def let_jobs_wait(database: Database, interval: str) -> None:
+    database.admin(
+        "update public.user_exercise_stats_refresh_jobs"
+        " set created_at = created_at - cast(:interval as interval) where status = 'pending'",
+        interval=interval,
+    )
+
+
 def test_a_job_that_fails_alerts_until_a_page_succeeds(database, pages):
     database.admin("alter table public.cron_run_history rename job_name to elsewhere")
     assert [pages.purge()["response"], pages.purge()["response"]] == ["failed", "failed"]

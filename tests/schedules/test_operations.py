@@ -291,6 +291,25 @@ def test_a_late_tick_stays_on_the_grid_and_counts_the_slots_it_missed(app: Celer
     assert entry.is_due().next == pytest.approx(due_in, abs=0.05)
 
 
+def test_the_slots_of_a_pause_or_of_an_older_cadence_were_not_missed(app: Celery) -> None:
+    def is_late() -> None:
+        last = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=10)
+        FixedRateEntry.named(app, CLAIM)._next_instance(last_run_at=last)
+
+    set_enabled(app, CLAIM, False)
+    is_late()
+    set_enabled(app, CLAIM, True)
+    next(FixedRateEntry.named(app, CLAIM))
+    is_late()
+    set_cadence(app, CLAIM, "1s", None)
+    next(FixedRateEntry.named(app, CLAIM))
+    assert counts(get_redis(app))["missed"] == {}
+
+    is_late()  # nobody has edited it since
+    next(FixedRateEntry.named(app, CLAIM))
+    assert counts(get_redis(app))["missed"][CLAIM] in (9, 10)
+
+
 def test_a_grid_off_whole_seconds_moves_onto_them(app: Celery) -> None:
     last = datetime.now(UTC).replace(microsecond=700_000) - timedelta(seconds=5)
     FixedRateEntry.named(app, CLAIM)._next_instance(last_run_at=last)

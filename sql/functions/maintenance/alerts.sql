@@ -18,6 +18,8 @@ as $$
         union all
         select e.* from stats_private.exhausted_jobs() e
         union all
+        select s.* from stats_private.standstill() s
+        union all
         select f.* from stats_private.failing_pages() f
     ) a
 $$;
@@ -67,6 +69,35 @@ as $$
         'stats-refresh jobs list --status failed, mend the cause, then stats-refresh jobs resume ID'
     from (select count(*) as jobs from public.user_exercise_stats_refresh_jobs j where j.status = 'failed') e
     where e.jobs > 0
+$$;
+
+-- Work that is due while nothing is published: the workers or beat are away, a stage is paused, or each attempt ends
+-- before it is counted. Two minutes: the longest compute and publication take less.
+create or replace function stats_private.standstill()
+returns table (subject text, problem text, action text)
+language sql stable
+as $$
+    with waiting as (
+        select count(distinct j.user_id) as accounts, stats_private.age_seconds(min(j.created_at)) / 60 as minutes
+        from public.user_exercise_stats_refresh_jobs j
+        where j.status in ('pending', 'processing') and j.created_at < clock_timestamp() - interval '2 minutes'
+            and (j.retry_not_before is null or j.retry_not_before < clock_timestamp() - interval '2 minutes')
+    )
+    select
+        'queue',
+        format(
+            '%s waiting for up to %s min, and nothing has been published for two', stats_private.accounts(w.accounts),
+            trunc(w.minutes)),
+        case
+            when cardinality(p.paused_stages) > 0
+                then format('stats-refresh resume STAGE: paused are %s', array_to_string(p.paused_stages, ', '))
+            else 'see that beat and workers of the queues pipeline and compute run, and what they log'
+        end
+    from waiting w
+    cross join public.stats_projection_worker_settings p
+    where w.accounts > 0 and not exists (
+        select from public.user_stats_projection_runs r
+        where r.completed_at > clock_timestamp() - interval '2 minutes' and r.phase = 'completed')
 $$;
 
 -- Pages that fail, and those that have not been heard of for an hour: the slowest comes every ten minutes.
