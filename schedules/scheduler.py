@@ -63,11 +63,14 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         return found
 
     def tick(self, **kwargs: object) -> float:
+        """Fire what is due; return the seconds to the next one. RedBeat's own would extend the lock once more."""
         self._hold_lock()
         if time.monotonic() - self._reconciled_at > RECONCILE_SECONDS:
             self._reconcile()
-        delay: float = super().tick(**kwargs)
-        return delay
+        waits: list[float] = [
+            self.maybe_due(entry, producer=self.producer) for entry in self.schedule.values()
+        ]
+        return min([float(self.max_interval), *(wait for wait in waits if wait)])
 
     def apply_async(
         self, entry: FixedRateEntry, producer: object = None, advance: bool = True, **kwargs: object
