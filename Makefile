@@ -15,7 +15,8 @@ UNIT   ?=
 
 .PHONY: help
 help:
-	@echo 'make demo [FILE=history.csv] [UNIT=kg|lb]   import a history, wait until it is published, show the result'
+	@echo 'make demo                                    import a history, wait until it is published, show the result'
+	@echo '   [FILE=history.csv] [FORMAT=strong|hevy|fitnotes] [UNIT=kg|lb]'
 	@echo 'make up                                     the same stack, in the foreground until Ctrl-C'
 	@echo 'make test                                   all tests, on servers of their own'
 	@echo 'make bench                                  the measurements that have a bar, as one table'
