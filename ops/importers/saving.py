@@ -32,7 +32,7 @@ from ops.importers.history import (
 )
 from ops.importers.payload import session_payload
 from ops.importers.refusals import refusal, told_clearly
-from ops.importers.spool import ROWS_AT_ONCE, SkippedRows, Texts
+from ops.importers.spool import ROWS_AT_ONCE, Remarks, SkippedRows, Texts
 from ops.importers.tracking import contradiction
 from tasks.transaction import account, transaction
 
@@ -149,6 +149,9 @@ class _Saving:
         self._others = OtherSources()
         self._exercises: dict[str, _Exercise] = {}
         self._skipped = SkippedRows(history.skipped)
+        self._remarks = Remarks()
+        for remark in history.remarks:
+            self._remarks.add(remark.line, remark.text)
         self._sets_taken = 0
         self._refused = 0
         self._already_there = 0
@@ -187,7 +190,7 @@ class _Saving:
             sets_taken=self._sets_taken,
             skipped=self._skipped,
             data_rows=self._history.data_rows,
-            remarks=self._history.remarks,
+            remarks=self._remarks,
             stats_requested_version=self._requested_version,
         )
 
@@ -265,7 +268,7 @@ class _Saving:
         """Return the blocks with their exercises' ids, without the sets that these exercises do not allow."""
         blocks = []
         for block in session.blocks:
-            exercise = self._exercise(block.exercise)
+            exercise = self._exercise(block.exercise, block.sets[0].line)
             sets = tuple(a_set for a_set in block.sets if self._accept(a_set, block.exercise, exercise))
             if sets:
                 blocks.append((exercise.exercise_id, ImportedBlock(block.exercise, block.notes, sets)))
@@ -277,9 +280,14 @@ class _Saving:
             self._skip([a_set.line], reason)
         return reason is None
 
-    def _exercise(self, name: str) -> _Exercise:
+    def _exercise(self, name: str, line: int) -> _Exercise:
         if name not in self._exercises:
-            self._exercises[name] = self._resolve(name, self._history.tracking[name])
+            shown = self._history.tracking[name]
+            exercise = self._exercises[name] = self._resolve(name, shown)
+            if exercise.tracking != shown:
+                self._remarks.add(
+                    line, f'"{name}" is tracked as {exercise.tracking}; the file alone would show {shown}'
+                )
         return self._exercises[name]
 
     def _resolve(self, name: str, tracking: Tracking) -> _Exercise:

@@ -71,6 +71,8 @@ def contradiction(a_set: ImportedSet, exercise: str, tracking: Tracking) -> str 
         return f'a weight on "{exercise}", which is tracked as {tracking}'
     if _is_assistance(a_set) and tracking != "assisted_reps":
         return f'a negative weight (assistance) on "{exercise}", which is tracked as {tracking}'
+    if not _is_assistance(a_set) and tracking == "assisted_reps":
+        return f'a weight that is no assistance (not negative) on "{exercise}", which is tracked as assisted_reps'
     return None
 
 

@@ -166,6 +166,56 @@ def test_a_row_that_contradicts_the_known_exercise_is_skipped(database, user):
     assert adds_up(report)
 
 
+def test_a_load_on_an_exercise_of_assistance_is_skipped(database, user):
+    """Stored, it would be so much assistance."""
+    first = history(session(block("Chin", lift(2, "-20"))), chin="assisted_reps")
+    import_history(database.engine, user, "strong", first)
+    later = history(session(block("Chin", lift(2, "-15"), lift(3, "20")), ref="two"), chin="weight_reps")
+    report = import_history(database.engine, user, "strong", later)
+    assert [(row.line, row.reason) for row in report.skipped] == [
+        (3, 'a weight that is no assistance (not negative) on "Chin", which is tracked as assisted_reps')
+    ]
+    assert [stored[2] for stored in stored_sets(database, user)] == [Decimal("20.00"), Decimal("15.00")]
+
+
+@pytest.mark.parametrize(
+    ("known", "shown", "later"),
+    [
+        ("weight_reps", "duration", ImportedSet(7, duration_seconds=60)),
+        ("duration", "reps_only", ImportedSet(7, reps=8)),
+        ("weight_duration", "weight_reps", ImportedSet(7, weight_kg=Decimal(20), reps=8)),
+        ("reps_only", "distance_duration", ImportedSet(7, distance_m=Decimal(100))),
+    ],
+)
+def test_a_tracking_that_a_file_contradicts_is_told(database, user, known, shown, later):
+    first = history(session(block("Row", ImportedSet(2, reps=5))), row=known)
+    assert [*import_history(database.engine, user, "strong", first).remarks] == []
+    report = import_history(
+        database.engine, user, "strong", history(session(block("Row", later), ref="two"), row=shown)
+    )
+    [remark] = report.remarks
+    assert (remark.line, remark.text) == (
+        7,
+        f'"Row" is tracked as {known}; the file alone would show {shown}',
+    )
+    assert (report.sets_taken, len(report.skipped)) == (1, 0)
+
+
+def test_a_fitnotes_file_goes_in_and_a_second_time_changes_nothing(database, user, tmp_path, capsys):
+    file = tmp_path / "fitnotes.csv"
+    file.write_text(
+        "Date,Exercise,Category,Weight (kgs),Reps,Distance,Distance Unit,Time\n"
+        "2024-01-08,Bench,Chest,60,8,,,\n2024-01-08,Bench,Chest,60,8,,,\n2024-01-09,Plank,Abs,,,,,0:01:30\n"
+    )
+    import_file(file, "fitnotes", None, user, "UTC", database.url)
+    assert "2 sessions saved, 0 already there" in capsys.readouterr().out
+    before = (stored_sessions(database, user), stored_sets(database, user))
+    assert len(before[1]) == 3
+    import_file(file, "fitnotes", None, user, "UTC", database.url)
+    assert "0 sessions saved, 2 already there" in capsys.readouterr().out
+    assert (stored_sessions(database, user), stored_sets(database, user)) == before
+
+
 def test_a_refused_session_is_reported_and_the_rest_goes_in(database, user):
     read = history(
         session(block("Bench", lift(2)), ref="first"),
@@ -378,9 +428,9 @@ EVENING = datetime(2024, 1, 8, 18, 30, 12)
 def three_sets(first=2):
     return block(
         "Bench",
-        lift(first, "62.5"),
+        lift(first, "-62.5"),
         ImportedSet(first + 1, weight_kg=Decimal("-20"), reps=8),
-        lift(first + 2),
+        lift(first + 2, "-60"),
     )
 
 
@@ -416,8 +466,8 @@ def test_the_same_workout_from_another_app_is_left_alone(database, user, other, 
         session(three_sets(), at=EVENING.replace(minute=40)),
         session(three_sets(), at=datetime(2024, 1, 10, 18, 30), day=date(2024, 1, 10)),
         session(three_sets(), day=date(2024, 1, 9)),
-        session(three_sets(), block("Bench", lift(5)), at=EVENING),
-        session(block("Bench", lift(2), lift(3, "62.5")), at=EVENING),
+        session(three_sets(), block("Bench", lift(5, "-60")), at=EVENING),
+        session(block("Bench", lift(2, "-60"), lift(3, "-62.5")), at=EVENING),
     ],
 )
 def test_another_workout_from_another_app_is_taken(database, user, other):

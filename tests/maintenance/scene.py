@@ -186,3 +186,19 @@ def settings(database: Database, **values: object) -> None:
         "select public.update_stats_projection_settings_v1(cast(:changes as jsonb))",
         changes=json.dumps(values),
     )
+
+
+def make_due_accounts(database: Database, accounts: int) -> None:
+    """Let so many published accounts without any history be due since midnight."""
+    database.admin(
+        "insert into public.user_stats_refresh_state"
+        " (user_id, requested_version, applied_version, applied_policy_version, published_anchor)"
+        " select gen_random_uuid(), 1, 1, p.policy_version, (now() at time zone 'UTC')::date - 1"
+        " from generate_series(1, :accounts), public.stats_projection_policy p",
+        accounts=accounts,
+    )
+    database.admin(
+        "insert into public.user_pr_overview_rollover_state (user_id, due_at, generation)"
+        " select s.user_id, (s.published_anchor + 1)::timestamp at time zone 'UTC', 1"
+        " from public.user_stats_refresh_state s"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,27 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 from support.app import AppAccount
+from support.races import DEADLINE, session, wait_until_blocked
 
-from maintenance.scene import published_accounts, requested
+from maintenance.scene import let_days_pass, make_due_accounts, published_accounts, requested
 from ops.embedded.process import wait_until
+from tasks.transaction import account
 
 ACCOUNTS = 100_000
-
-
-def make_accounts(database):
-    """Let 100,000 published accounts without any history be due since midnight."""
-    database.admin(
-        "insert into public.user_stats_refresh_state"
-        " (user_id, requested_version, applied_version, applied_policy_version, published_anchor)"
-        " select gen_random_uuid(), 1, 1, p.policy_version, (now() at time zone 'UTC')::date - 1"
-        " from generate_series(1, :accounts), public.stats_projection_policy p",
-        accounts=ACCOUNTS,
-    )
-    database.admin(
-        "insert into public.user_pr_overview_rollover_state (user_id, due_at, generation)"
-        " select s.user_id, (s.published_anchor + 1)::timestamp at time zone 'UTC', 1"
-        " from public.user_stats_refresh_state s"
-    )
 
 
 def request_all(database):
@@ -63,7 +50,7 @@ def milliseconds(call, *arguments):
 
 
 def test_with_100000_rollovers_pending_a_save_is_claimed_first_and_at_once(database, stages):
-    make_accounts(database)
+    make_due_accounts(database, ACCOUNTS)
     request_all(database)
     person = AppAccount(database)
     person.exercise()
@@ -82,7 +69,7 @@ def test_with_100000_rollovers_pending_a_save_is_claimed_first_and_at_once(datab
 
 def test_a_save_is_published_within_a_second_while_rollovers_hold_every_slot(database, stages, pages):
     """Two workers go through the backlog without a pause, beside page after page, and somebody saves seven times."""
-    make_accounts(database)
+    make_due_accounts(database, ACCOUNTS)
     request_all(database)
     person = AppAccount(database)
     person.exercise()
@@ -130,7 +117,7 @@ def test_a_save_is_published_within_a_second_while_rollovers_hold_every_slot(dat
 @pytest.mark.parametrize("statistics_of", ["nothing", "the empty queue", "the full queue"])
 def test_a_claim_reads_the_front_of_the_queue_whatever_waits(database, statistics_of):
     """Rows read, not in proportion to what waits: the plan must not depend on the statistics of a quieter time."""
-    make_accounts(database)
+    make_due_accounts(database, ACCOUNTS)
     if statistics_of == "the empty queue":
         # As it was before midnight: rows of work that is done, none that waits.
         database.admin(
@@ -150,7 +137,7 @@ def test_a_claim_reads_the_front_of_the_queue_whatever_waits(database, statistic
 
 
 def test_a_page_reads_its_accounts_whatever_is_due(database):
-    make_accounts(database)
+    make_due_accounts(database, ACCOUNTS)
     response, read = rows_read(
         database, "public.run_user_pr_overview_rollover_v1(10)", "user_pr_overview_rollover_state"
     )
@@ -160,19 +147,28 @@ def test_a_page_reads_its_accounts_whatever_is_due(database):
     assert read < 100, f"the page read {read} due rows of {ACCOUNTS}"
 
 
-def test_a_page_of_the_rollover_holds_up_no_save(database, pages):
-    """A save of an account in the page waits for no more than the rest of the page."""
-    make_accounts(database)
-    [person] = published_accounts(database, 1)
-    for _ in range(3):
-        pages.rollover(25)
-        _, save_ms = milliseconds(person.save)
-        assert save_ms < 1000
+def test_a_page_of_the_rollover_holds_up_the_saves_of_its_own_accounts_alone(database):
+    """And those until its commit: a page is one short transaction."""
+    in_the_page, other = published_accounts(database, 2)
+    let_days_pass(database, 1, [in_the_page])
+    with (
+        session(database, "page") as page,
+        session(database, "save", account(in_the_page.user_id)) as save,
+    ):
+        answer = page.run("select public.run_user_pr_overview_rollover_v1(25)")
+        assert answer["requested"] == 1
+        payload = json.dumps(in_the_page.payload())
+        saving = save.start("select public.save_session_v5(cast(:payload as jsonb))", payload=payload)
+        wait_until_blocked(database, save, page)
+        assert other.save()["replayed"] is False
+        page.commit()
+        assert saving.result(DEADLINE)["replayed"] is False
+        save.commit()
 
 
 def test_a_save_reads_its_own_job_whatever_waits(database):
     """The statistics are of a quiet time, when the pending rows of everybody were as few as those of one account."""
-    make_accounts(database)
+    make_due_accounts(database, ACCOUNTS)
     database.admin(
         "insert into public.user_exercise_stats_refresh_jobs (user_id, event_type, requested_version, status)"
         " select s.user_id, 'session_created', 1, 'completed' from public.user_stats_refresh_state s"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from sqlalchemy.exc import DBAPIError
 from support.races import session
@@ -28,6 +30,20 @@ def test_it_publishes_at_once_whatever_of_the_account_waits(app_account, refresh
     assert app_account.state() == (answer["statsRequestedVersion"],) * 2
     assert app_account.jobs("status") == [("completed",)]
     settle(app_account.user_id)
+
+
+def test_it_asks_for_the_scope_that_it_is_given(app_account, refresh, stages):
+    app_account.save()
+    stages.drain()
+    squat = app_account.exercise("Squat")
+
+    refresh(day="2026-03-09", exercises=[squat])
+
+    assert app_account.jobs("from_date", "exercise_ids", "event_type")[-1] == (
+        date(2026, 3, 9),
+        [squat],
+        "manual_refresh",
+    )
 
 
 def test_it_repairs_a_damaged_read_model(database, app_account, refresh, settle):

@@ -494,6 +494,18 @@ def test_the_effective_one_rm_is_the_greater_of_manual_and_estimate(
     )
 
 
+def test_the_manual_one_rm_is_the_highest_of_the_latest_day(database, app_account, seen, settled, squat):
+    day = TODAY - timedelta(days=3)
+    for one_rm in ("130", "140", "135"):
+        _set_manual_one_rm(database, app_account, squat, day, Decimal(one_rm))
+    settled()
+    assert seen.summary(squat, "one_rm_kg", "one_rm_on") == (Decimal("140"), day)
+
+    _set_manual_one_rm(database, app_account, squat, TODAY, Decimal("120"))
+    settled()
+    assert seen.summary(squat, "one_rm_kg", "one_rm_source", "one_rm_on") == (Decimal("120"), "manual", TODAY)
+
+
 def test_an_exercise_with_only_a_manual_record_has_a_summary_and_nothing_else(
     database, app_account, published, settled, squat
 ):

@@ -20,7 +20,13 @@ BLOCKS, SETS = 8, 3
 """The exercises of the session that is edited, and the sets of each."""
 PROBES = 16
 """The planner looks at the ends of the indexes, whatever their size; these rows count as read too."""
-CANONICAL = ("workout_sessions", "session_exercise_part", "session_sets")
+CANONICAL = (
+    "workout_sessions",
+    "session_exercise_part",
+    "session_sets",
+    "exercises",
+    "user_manual_pr_records",
+)
 HEADERS = "user_pr_overview_snapshot_headers"
 PUBLISHED = (*(table.partition(".")[2] for table in READ_MODELS), HEADERS)
 
