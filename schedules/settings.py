@@ -37,6 +37,7 @@ def redbeat_settings(redis_url: str, *, patient: bool) -> dict[str, Any]:
 
 def schedule_app(redis_url: str) -> Celery:
     """Return an app that only knows the schedule, for commands: it fails at once where Redis does not answer."""
-    app = Celery("stats_refresh_schedule", set_as_current=False)
+    # No messages are sent from here. Celery's default is a RabbitMQ that may well run on this machine.
+    app = Celery("stats_refresh_schedule", broker="memory://", set_as_current=False)
     app.conf.update(redbeat_settings(redis_url, patient=False))
     return app

@@ -155,7 +155,9 @@ def test_sixty_runs_in_each_of_three_minutes_for_each_one_second_entry(
     assert len(watched.said_by_workers()) - lines <= 3 * (MINUTES + 1), watched.said_by_workers()[lines:]
     for pool in pools:
         assert_nothing_is_unaccounted_for(pool)
-    assert watched_busy.counted("dropped")[COMPUTE] > 0, "the pool was not busy"
+    dropped = watched_busy.counted("dropped")
+    assert dropped[COMPUTE] > 0, "the pool was not busy"
+    assert (dropped[CLAIM], dropped[PUBLISH]) == (0, 0), "a busy compute pool cost the other stages beats"
 
 
 def assert_all_ran(idle: Watched, began: datetime) -> None:
