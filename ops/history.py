@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from rich.text import Text
 from sqlalchemy import Connection, Row, text
 
-from ops.entry_names import full_name
 from ops.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
+from schedules.entry_names import full_name
 
 Run = Row[tuple[object, ...]]
 

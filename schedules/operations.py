@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from celery import Celery
 from redbeat.schedulers import get_redis
 
-from ops.entry_names import full_name
 from ops.errors import OperatorError
 from schedules.cadence import Cadence, describe, parse
 from schedules.counters import counts
 from schedules.entries import ENTRIES
 from schedules.entry import FixedRateEntry
+from schedules.entry_names import full_name
 from schedules.install import install_missing
 
 

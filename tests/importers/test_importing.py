@@ -1,80 +1,37 @@
-"""Histories into a real database: what is stored, a second time, refused, interrupted."""
+"""Histories into a real database: what is stored, a second time, refused."""
 
 from __future__ import annotations
 
 import io
-import os
-import sqlite3
-import subprocess
-import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from rich.console import Console
 from sqlalchemy import create_engine
+from support.histories import (
+    DAY,
+    adds_up,
+    block,
+    history,
+    lift,
+    numbered_sessions,
+    session,
+    stored_sessions,
+    stored_sets,
+)
 
 from ops.errors import OperatorError
-from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
+from ops.importers.history import ImportedSet, ParsedHistory
 from ops.importers.saving import MOST_SESSIONS
 from ops.importing import import_and_account, import_file, import_history, read_history
 from ops.sample_history import PROVIDER, sample_history
-
-DAY = date(2024, 1, 8)
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def user():
     return uuid4()
-
-
-def session(*blocks, ref="one", day=DAY, at=None):
-    return ImportedSession(ref, day, at, "Push", 3600, None, tuple(blocks))
-
-
-def block(exercise, *sets):
-    return ImportedBlock(exercise, None, sets)
-
-
-def history(*sessions, **tracking):
-    names = {found.exercise for one in sessions for found in one.blocks}
-    taken = sum(1 for one in sessions for _ in one.sets())
-    return ParsedHistory(
-        sessions, (), taken, {name: tracking.get(name.lower(), "weight_reps") for name in names}
-    )
-
-
-def lift(line, weight="60", reps=8):
-    return ImportedSet(line, weight_kg=Decimal(weight), reps=reps)
-
-
-def numbered_sessions(count):
-    return history(*(session(block("Bench", lift(n)), ref=f"ref {n:02}") for n in range(count)))
-
-
-def adds_up(report):
-    return report.sets_taken + len(report.skipped) == report.data_rows
-
-
-def stored_sessions(database, user):
-    return database.as_account(user)(
-        "select source, source_ref, session_date, started_at, title, duration_seconds"
-        " from public.workout_sessions order by session_date, source_ref",
-    )
-
-
-def stored_sets(database, user):
-    return database.as_account(user)(
-        "select x.name, s.set_type, s.weight_kg, s.reps, s.distance_m, s.duration_seconds, s.is_completed"
-        " from public.session_sets s"
-        " join public.session_exercise_part p on p.id = s.part_id"
-        " join public.workout_sessions w on w.id = p.session_id"
-        " join public.exercises x on x.id = p.exercise_id"
-        " order by w.session_date, w.source_ref, p.position, s.set_no",
-    )
 
 
 @pytest.mark.parametrize(
@@ -239,115 +196,6 @@ def test_an_exercise_without_a_possible_name_costs_its_own_rows(database, user):
     assert "exercise refused" in skipped.reason
 
 
-def test_an_interrupted_import_says_how_far_it_came_and_continues(database, user):
-    read = numbered_sessions(2 * MOST_SESSIONS + 3)
-
-    def interrupt(done, total):
-        if done == MOST_SESSIONS:
-            raise KeyboardInterrupt
-
-    with pytest.raises(
-        OperatorError, match="interrupted; 10 of 23 sessions done, 10 of them saved"
-    ) as stopped:
-        import_history(database.engine, user, "strong", read, interrupt)
-    assert stopped.value.exit_code == 130
-    assert len(stored_sessions(database, user)) == MOST_SESSIONS
-
-    report = import_history(database.engine, user, "strong", read)
-    assert (report.sessions_saved, report.sessions_already_there) == (MOST_SESSIONS + 3, MOST_SESSIONS)
-
-
-def test_a_lost_connection_says_how_far_it_came(database, user):
-    read = numbered_sessions(2 * MOST_SESSIONS + 3)
-
-    def lose_the_connection(done, total):
-        if done == 2 * MOST_SESSIONS:
-            # The second argument waits until the server process is really gone.
-            database.admin(
-                "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
-            )
-
-    with pytest.raises(
-        OperatorError, match=r"no connection to the database .* 20 of 23 sessions done, 20 of them"
-    ):
-        import_history(database.engine, user, "strong", read, lose_the_connection)
-    assert import_history(database.engine, user, "strong", read).sessions_saved == 3
-
-
-def test_a_full_disk_in_the_middle_says_how_far_it_came(database, user):
-    read = numbered_sessions(2 * MOST_SESSIONS + 3)
-
-    def fill_the_disk(done, total):
-        if done == MOST_SESSIONS:
-            full = sqlite3.connect("")
-            full.executescript("pragma max_page_count = 1; create table one_more (page)")
-
-    with pytest.raises(
-        OperatorError,
-        match=r"no room for temporary files \(.*full\).*TMPDIR.*; 10 of 23 sessions done, 10 of",
-    ):
-        import_history(database.engine, user, "strong", read, fill_the_disk)
-    assert import_history(database.engine, user, "strong", read).sessions_saved == MOST_SESSIONS + 3
-
-
-def import_where_no_file_may_be_longer(file, most_bytes):
-    limited = (
-        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes}, {most_bytes}))\n"
-        "from ops.cli import main; main()"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", limited, "import", file, "--unit", "kg", "--user", str(uuid4())],
-        env=os.environ | {"STATS_REFRESH_DATABASE_URL": "postgresql://localhost/nowhere"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("most_bytes", "problem"),
-    [
-        (0, "No usable temporary directory found"),
-        (500_000, "File too large"),
-        # The file fits, but not its sessions, which are kept with an index.
-        (1_500_000, "disk"),
-    ],
-)
-def test_no_room_for_temporary_files_is_one_line(tmp_path, most_bytes, problem):
-    file = tmp_path / "strong.csv"
-    rows = (f"2024-01-08 18:30:00,{n},B,1,60,8\n" for n in range(40_000))
-    file.write_text("Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n" + "".join(rows))
-    assert 500_000 < file.stat().st_size < 1_500_000
-
-    ran = import_where_no_file_may_be_longer(file, most_bytes)
-
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
-    assert ran.stderr.startswith("stats-refresh: no room for temporary files (")
-    assert problem in ran.stderr
-    assert "TMPDIR" in ran.stderr
-
-
-def test_an_account_that_cannot_be_printed_is_one_line(database, user, tmp_path):
-    file = tmp_path / "strong.csv"
-    file.write_text(
-        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
-    )
-    with Path("/dev/full").open("w") as full:
-        ran = subprocess.run(
-            [sys.executable, "-m", "ops.cli", "import", file, "--unit", "kg", "--user", str(user)],
-            env=os.environ | {"STATS_REFRESH_DATABASE_URL": database.url},
-            cwd=ROOT,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
-    assert "cannot be printed (No space left on device)" in ran.stderr
-
-
 @pytest.mark.parametrize("weight", ["60", "61.23"])
 def test_what_another_import_stores_meanwhile_is_already_there(database, user, weight):
     count = 2 * MOST_SESSIONS + 3
@@ -420,70 +268,6 @@ def test_another_reading_of_a_deleted_session_is_a_new_session(database, user):
     # The first import took pounds for kilograms.
     again = history(session(block("Bench", lift(2, "61.23"))))
     assert import_history(database.engine, user, "strong", again).sessions_saved == 1
-
-
-EVENING = datetime(2024, 1, 8, 18, 30, 12)
-
-
-def three_sets(first=2):
-    return block(
-        "Bench",
-        lift(first, "-62.5"),
-        ImportedSet(first + 1, weight_kg=Decimal("-20"), reps=8),
-        lift(first + 2, "-60"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("other", "reason"),
-    [
-        (EVENING.replace(second=0), "the same workout is already there from strong"),
-        (
-            EVENING.replace(hour=23, second=0),
-            "the same workout is already there from strong, 5 h apart",
-        ),
-        (
-            EVENING.replace(hour=7, second=59),
-            "the same workout is already there from strong, 11 h apart",
-        ),
-        (None, "the same sets of the same day are already there from strong"),
-    ],
-)
-def test_the_same_workout_from_another_app_is_left_alone(database, user, other, reason):
-    tracking = {"bench": "assisted_reps"}
-    import_history(database.engine, user, "strong", history(session(three_sets(), at=EVENING), **tracking))
-    again = history(session(three_sets(), ref="other", at=other), **tracking)
-    report = import_history(database.engine, user, "hevy", again)
-    assert (report.sessions_saved, report.sessions_already_there) == (0, 1)
-    assert {row.reason for row in report.skipped} == {reason}
-    assert adds_up(report)
-    assert len(stored_sessions(database, user)) == 1
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        session(three_sets(), at=EVENING.replace(minute=40)),
-        session(three_sets(), at=datetime(2024, 1, 10, 18, 30), day=date(2024, 1, 10)),
-        session(three_sets(), day=date(2024, 1, 9)),
-        session(three_sets(), block("Bench", lift(5, "-60")), at=EVENING),
-        session(block("Bench", lift(2, "-60"), lift(3, "-62.5")), at=EVENING),
-    ],
-)
-def test_another_workout_from_another_app_is_taken(database, user, other):
-    tracking = {"bench": "assisted_reps"}
-    import_history(database.engine, user, "strong", history(session(three_sets(), at=EVENING), **tracking))
-    assert import_history(database.engine, user, "hevy", history(other, **tracking)).sessions_saved == 1
-
-
-def test_a_real_history_that_another_app_shifted_by_hours_is_left_alone(database, user, real_file):
-    read = read_history(real_file("strong-kg-olympic-lifting.csv"), "strong", "kg")
-    import_history(database.engine, user, "strong", read)
-    report = import_history(database.engine, user, "hevy", read, timezone="Asia/Tokyo")
-    assert (report.sessions_saved, report.sessions_already_there) == (0, 86)
-    assert {row.reason for row in report.skipped} == {
-        "the same workout is already there from strong, 9 h apart"
-    }
 
 
 def test_the_whole_command(database, user, tmp_path, capsys):

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from ops.cli import app as cli
 from ops.embedded.valkey import ValkeyServer
-from ops.entry_names import full_name
 from ops.errors import OperatorError
 from schedules.entries import ENTRIES
 from schedules.entry import FixedRateEntry
+from schedules.entry_names import full_name
 from schedules.install import install_missing
 from schedules.settings import schedule_app
 from tasks.config import config

@@ -1,0 +1,133 @@
+"""Imports that come to a stop in the middle, or find no room: how far they came, in one line."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from support.histories import numbered_sessions, stored_sessions
+
+from ops.errors import OperatorError
+from ops.importers.saving import MOST_SESSIONS
+from ops.importing import import_history
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def user():
+    return uuid4()
+
+
+def test_an_interrupted_import_says_how_far_it_came_and_continues(database, user):
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+
+    def interrupt(done, total):
+        if done == MOST_SESSIONS:
+            raise KeyboardInterrupt
+
+    with pytest.raises(
+        OperatorError, match="interrupted; 10 of 23 sessions done, 10 of them saved"
+    ) as stopped:
+        import_history(database.engine, user, "strong", read, interrupt)
+    assert stopped.value.exit_code == 130
+    assert len(stored_sessions(database, user)) == MOST_SESSIONS
+
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_already_there) == (MOST_SESSIONS + 3, MOST_SESSIONS)
+
+
+def test_a_lost_connection_says_how_far_it_came(database, user):
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+
+    def lose_the_connection(done, total):
+        if done == 2 * MOST_SESSIONS:
+            # The second argument waits until the server process is really gone.
+            database.admin(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+
+    with pytest.raises(
+        OperatorError, match=r"no connection to the database .* 20 of 23 sessions done, 20 of them"
+    ):
+        import_history(database.engine, user, "strong", read, lose_the_connection)
+    assert import_history(database.engine, user, "strong", read).sessions_saved == 3
+
+
+def test_a_full_disk_in_the_middle_says_how_far_it_came(database, user):
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+
+    def fill_the_disk(done, total):
+        if done == MOST_SESSIONS:
+            full = sqlite3.connect("")
+            full.executescript("pragma max_page_count = 1; create table one_more (page)")
+
+    with pytest.raises(
+        OperatorError,
+        match=r"no room for temporary files \(.*full\).*TMPDIR.*; 10 of 23 sessions done, 10 of",
+    ):
+        import_history(database.engine, user, "strong", read, fill_the_disk)
+    assert import_history(database.engine, user, "strong", read).sessions_saved == MOST_SESSIONS + 3
+
+
+def import_where_no_file_may_be_longer(file, most_bytes):
+    limited = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes}, {most_bytes}))\n"
+        "from ops.cli import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", limited, "import", file, "--unit", "kg", "--user", str(uuid4())],
+        env=os.environ | {"STATS_REFRESH_DATABASE_URL": "postgresql://localhost/nowhere"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "problem"),
+    [
+        (0, "No usable temporary directory found"),
+        (500_000, "File too large"),
+        # The file fits, but not its sessions, which are kept with an index.
+        (1_500_000, "disk"),
+    ],
+)
+def test_no_room_for_temporary_files_is_one_line(tmp_path, most_bytes, problem):
+    file = tmp_path / "strong.csv"
+    rows = (f"2024-01-08 18:30:00,{n},B,1,60,8\n" for n in range(40_000))
+    file.write_text("Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n" + "".join(rows))
+    assert 500_000 < file.stat().st_size < 1_500_000
+
+    ran = import_where_no_file_may_be_longer(file, most_bytes)
+
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
+    assert ran.stderr.startswith("stats-refresh: no room for temporary files (")
+    assert problem in ran.stderr
+    assert "TMPDIR" in ran.stderr
+
+
+def test_an_account_that_cannot_be_printed_is_one_line(database, user, tmp_path):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "ops.cli", "import", file, "--unit", "kg", "--user", str(user)],
+            env=os.environ | {"STATS_REFRESH_DATABASE_URL": database.url},
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert "cannot be printed (No space left on device)" in ran.stderr
