@@ -49,7 +49,7 @@ def is_published(account: AppAccount) -> bool:
     return requested == applied > 0
 
 
-EXERCISES = 60
+EXERCISES = 180
 NOTE_STEPS = """
     create table public.noted_steps (id bigint generated always as identity, run_id uuid, stage text, next_offset int);
     create function public.note_step() returns trigger language plpgsql security definer as $$
