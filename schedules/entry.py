@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from celery import Celery
 from celery.schedules import schedstate, schedule
@@ -34,6 +34,35 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
         """Return the entry as Redis has it; KeyError where it has none."""
         ensure_conf(app)
         entry: Self = cls.from_key(cls.generate_key(app, name), app=app)
+        return entry
+
+    @classmethod
+    def from_key(cls, key: str, app: Celery) -> Self:
+        """Return the entry that Redis has under `key`; KeyError where it has none."""
+        entry = cls.from_keys([key], app)[key]
+        if entry is None:
+            raise KeyError(key)
+        return entry
+
+    @classmethod
+    def from_keys(cls, keys: Sequence[str], app: Celery) -> dict[str, Self | None]:
+        """Return what Redis has under each of `keys`, in one round trip; None where it has no entry."""
+        ensure_conf(app)
+        with get_redis(app).pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.hmget(key, "definition", "meta")
+            return {
+                key: cls.decoded(definition, meta, app) if definition else None
+                for key, (definition, meta) in zip(keys, pipe.execute(), strict=True)
+            }
+
+    @classmethod
+    def decoded(cls, definition: str, meta: str | None, app: Celery) -> Self:
+        """Return the entry as the two fields of its hash describe it."""
+        state = cls.decode_meta(meta)
+        entry = cls(app=app, **{**cls.decode_definition(definition), **state})
+        # Celery's entry takes now for an entry that has never run.
+        entry.last_run_at = state["last_run_at"]
         return entry
 
     @property
@@ -123,7 +152,7 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
                     pipe.execute()
                 except WatchError:
                     continue
-                return cast(Self, current)
+                return current
 
     def _write_due_time(self, pipe: Pipeline) -> None:
         pipe.zadd(self.app.redbeat_conf.schedule_key, {self.key: self.score})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from celery import Celery
 from redbeat.schedulers import ensure_conf, get_redis
@@ -46,10 +45,7 @@ def _put_right(app: Celery, redis: Redis, entry: Entry, stored: dict[str, str], 
 def _read(app: Celery, entry: Entry, stored: dict[str, str]) -> FixedRateEntry | None:
     """Return the stored entry, None where there is none or it can't be read."""
     try:
-        definition: dict[str, Any] = FixedRateEntry.decode_definition(stored["definition"])
-        meta: dict[str, Any] = FixedRateEntry.decode_meta(stored.get("meta"))
-        kept = FixedRateEntry(app=app, **{**definition, **meta})
-        kept.last_run_at = meta["last_run_at"]
+        kept = FixedRateEntry.decoded(stored["definition"], stored.get("meta"), app)
         _ = kept.score  # what RedBeat will ask next
         return kept if kept.name == entry.name else None
     except (KeyError, ValueError, TypeError, AttributeError):

@@ -50,17 +50,12 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         """
         redis, key = get_redis(self.app), self.app.redbeat_conf.schedule_key
         soon = time.time() + self.max_interval
-        found: dict[str, FixedRateEntry] = {}
-        for entry_key in redis.zrangebyscore(key, 0, soon):
-            try:
-                entry = FixedRateEntry.from_key(entry_key, app=self.app)
-            except KeyError:
-                # The reconciler puts it back whole where it is one of this release.
-                logger.warning("beat: %s has a due time and no definition: removed", entry_key)
-                redis.zrem(key, entry_key)
-                continue
-            found[entry.name] = entry
-        return found
+        due = FixedRateEntry.from_keys(redis.zrangebyscore(key, 0, soon), self.app)
+        for entry_key in [entry_key for entry_key, entry in due.items() if entry is None]:
+            # The reconciler puts it back whole where it is one of this release.
+            logger.warning("beat: %s has a due time and no definition: removed", entry_key)
+            redis.zrem(key, entry_key)
+        return {entry.name: entry for entry in due.values() if entry is not None}
 
     def tick(self, **kwargs: object) -> float:
         """Fire what is due; return the seconds to the next one. RedBeat's own would extend the lock once more."""

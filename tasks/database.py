@@ -19,12 +19,4 @@ def engine() -> Engine:
     url = config().database_url
     if url is None:
         raise RuntimeError("STATS_REFRESH_DATABASE_URL is not set: a worker needs a database")
-    return create_engine(
-        url,
-        pool_size=1,
-        max_overflow=0,
-        # A connection that a restart of Postgres ended is found out before a stage takes up any work, not by its
-        # failure: without a beat nobody would come back for the run.
-        pool_pre_ping=True,
-        connect_args={"application_name": "stats-refresh"},
-    )
+    return create_engine(url, pool_size=1, max_overflow=0, connect_args={"application_name": "stats-refresh"})

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Connection, Engine, TextClause, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from tasks import beats
 from tasks.beats import BeatRun
@@ -58,9 +58,34 @@ _ARM_BUDGET = text("select public.stats_projection_statement_budget_v1(:stage)")
 @contextmanager
 def transaction(engine: Engine, identity: Identity) -> Iterator[Connection]:
     """Yield a connection inside one transaction as `identity`; commit at the end, roll back on any exception."""
-    with engine.begin() as connection:
-        connection.execute(_ACT_AS, {"role": identity.role, "claims": identity.claims})
+    with _begin(engine, identity) as connection:
         yield connection
+        # Closed without it, on an exception, the connection rolls back.
+        connection.commit()
+
+
+def _begin(engine: Engine, identity: Identity) -> Connection:
+    """Return a connection whose transaction acts as `identity`.
+
+    A kept connection may have ended since, by a restart of Postgres say. Its first statement finds that out, before
+    there is any work that could fail with it, and a new connection takes its place.
+    """
+    try:
+        return _try_to_begin(engine, identity)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+    return _try_to_begin(engine, identity)
+
+
+def _try_to_begin(engine: Engine, identity: Identity) -> Connection:
+    connection = engine.connect()
+    try:
+        connection.execute(_ACT_AS, {"role": identity.role, "claims": identity.claims})
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def run_stage(
