@@ -38,7 +38,7 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
 
     @classmethod
     def from_key(cls, key: str, app: Celery) -> Self:
-        """Return the entry that Redis has under `key`; KeyError where it has none."""
+        """Return the entry that Redis has under `key`; KeyError where it has none that can be read."""
         entry = cls.from_keys([key], app)[key]
         if entry is None:
             raise KeyError(key)
@@ -46,24 +46,33 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
 
     @classmethod
     def from_keys(cls, keys: Sequence[str], app: Celery) -> dict[str, Self | None]:
-        """Return what Redis has under each of `keys`, in one round trip; None where it has no entry."""
+        """Return what Redis has under each of `keys`, in one round trip; None where that is no entry."""
         ensure_conf(app)
         with get_redis(app).pipeline(transaction=False) as pipe:
             for key in keys:
                 pipe.hmget(key, "definition", "meta")
             return {
-                key: cls.decoded(definition, meta, app) if definition else None
+                key: cls.decoded(definition, meta, app)
                 for key, (definition, meta) in zip(keys, pipe.execute(), strict=True)
             }
 
     @classmethod
-    def decoded(cls, definition: str, meta: str | None, app: Celery) -> Self:
-        """Return the entry as the two fields of its hash describe it."""
-        state = cls.decode_meta(meta)
-        entry = cls(app=app, **{**cls.decode_definition(definition), **state})
-        # Celery's entry takes now for an entry that has never run.
-        entry.last_run_at = state["last_run_at"]
+    def decoded(cls, definition: str | None, meta: str | None, app: Celery) -> Self | None:
+        """Return the entry as the two fields of its hash describe it; None where they describe none."""
+        try:
+            state = cls.decode_meta(meta)
+            entry = cls(app=app, **{**cls.decode_definition(definition), **state})
+            # Celery's entry takes now for an entry that has never run.
+            entry.last_run_at = state["last_run_at"]
+            _ = entry.score  # what beat will ask next
+        except (KeyError, ValueError, TypeError, AttributeError):
+            return None
         return entry
+
+    @property
+    def is_ahead(self) -> bool:
+        """True where the last run is still to come: the clock was set back, or another host's beat has a later one."""
+        return self.last_run_at is not None and self.last_run_at > self._default_now() + timedelta(seconds=1)
 
     @property
     def due_at(self) -> datetime | None:
@@ -138,8 +147,15 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
         return self._rewrite(write)
 
     def restore_due_time(self) -> None:
-        """Store the due time that follows from the entry as Redis has it now."""
-        self._rewrite(type(self)._write_due_time)
+        """Store the due time that follows from the entry as Redis has it now; one that is ahead ran now instead."""
+
+        def write(current: Self, pipe: Pipeline) -> None:
+            if current.is_ahead:
+                current.last_run_at = self._default_now()
+                pipe.hset(self.key, "meta", current._meta_json())
+            current._write_due_time(pipe)
+
+        self._rewrite(write)
 
     def _rewrite(self, write: Callable[[Self, Pipeline], None]) -> Self:
         with get_redis(self.app).pipeline() as pipe:

@@ -17,7 +17,8 @@ def install_missing(app: Celery) -> list[str]:
 
     Safe beside a running beat and beside another installer: an entry's definition is written only where there is
     none that can be read, in one command. An entry whose due time was lost, or does not follow from its
-    definition, gets it back.
+    definition, gets it back. One whose last run is still to come would be silent until then: it is due again one
+    interval from now.
     """
     ensure_conf(app)
     redis = get_redis(app)
@@ -32,24 +33,14 @@ def install_missing(app: Celery) -> list[str]:
 
 
 def _put_right(app: Celery, redis: Redis, entry: Entry, stored: dict[str, str], score: float | None) -> bool:
-    kept = _read(app, entry, stored)
-    if kept is None:
+    kept = FixedRateEntry.decoded(stored.get("definition"), stored.get("meta"), app)
+    if kept is None or kept.name != entry.name:
         _create(app, redis, entry, broken="definition" in stored)
-    elif score is None or (kept.enabled and _is_too_late(kept, score)):
+    elif score is None or kept.is_ahead or (kept.enabled and _is_too_late(kept, score)):
         kept.restore_due_time()
     else:
         return False
     return True
-
-
-def _read(app: Celery, entry: Entry, stored: dict[str, str]) -> FixedRateEntry | None:
-    """Return the stored entry, None where there is none or it can't be read."""
-    try:
-        kept = FixedRateEntry.decoded(stored["definition"], stored.get("meta"), app)
-        _ = kept.score  # what RedBeat will ask next
-        return kept if kept.name == entry.name else None
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return None
 
 
 def _is_too_late(kept: FixedRateEntry, score: float) -> bool:

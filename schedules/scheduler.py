@@ -53,7 +53,7 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         due = FixedRateEntry.from_keys(redis.zrangebyscore(key, 0, soon), self.app)
         for entry_key in [entry_key for entry_key, entry in due.items() if entry is None]:
             # The reconciler puts it back whole where it is one of this release.
-            logger.warning("beat: %s has a due time and no definition: removed", entry_key)
+            logger.warning("beat: %s has a due time and no definition that can be read: removed", entry_key)
             redis.zrem(key, entry_key)
         return {entry.name: entry for entry in due.values() if entry is not None}
 

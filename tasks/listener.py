@@ -21,6 +21,7 @@ from celery.signals import worker_process_init
 from sqlalchemy import make_url
 
 from tasks.config import config
+from tasks.database import TCP
 from tasks.wake import Message, send
 
 if TYPE_CHECKING:
@@ -36,15 +37,6 @@ _AT_MOST_EVERY = 0.05
 _CHECK_EVERY = 30.0
 """Seconds of silence after which the connection has to prove itself: a half-open one never says anything."""
 _LONGEST_PAUSE = 5.0
-_TCP = {
-    "connect_timeout": 5,
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    # Milliseconds: what is sent and not confirmed ends the connection, which keepalives alone don't.
-    "tcp_user_timeout": 20_000,
-}
 
 
 class Listener:
@@ -67,7 +59,7 @@ class Listener:
         """Stop listening; returns when the connection is closed, or soon after."""
         self._stopping.set()
         os.write(self._stop, b"x")
-        self._thread.join(_TCP["connect_timeout"] + 1)
+        self._thread.join(TCP["connect_timeout"] + 1)
 
     def forget_in_child(self) -> None:
         """Close a forked child's copy of the connection, without a word to the server."""
@@ -99,7 +91,7 @@ class Listener:
     @contextmanager
     def _listening(self) -> Iterator[psycopg2.extensions.connection]:
         _, parameters = self._url.get_dialect()().create_connect_args(self._url)
-        connection = psycopg2.connect(**{**_TCP, "application_name": APPLICATION_NAME, **parameters})
+        connection = psycopg2.connect(**{**TCP, "application_name": APPLICATION_NAME, **parameters})
         try:
             connection.autocommit = True
             with connection.cursor() as cursor:

@@ -1,7 +1,8 @@
 -- public.stats_projection_statement_budget_v1(stage)
 -- Promises: the rest of the transaction runs under the stage's statement budget from the settings row, and waits
---   for a lock at most half of it. Takes effect with the next statement: call it first, in one of its own.
---   Raises 22023 for an unknown stage.
+--   for a lock at most half of it. A client that says nothing for as long as the budget, at least a second, or that
+--   is gone, loses its transaction and its locks. Takes effect with the next statement: call it first, in one of its
+--   own. Raises 22023 for an unknown stage.
 -- Locks: none
 -- Writes: nothing
 create or replace function public.stats_projection_statement_budget_v1(stage text)
@@ -25,5 +26,9 @@ begin
     end if;
     perform set_config('statement_timeout', v_budget_ms || 'ms', true);
     perform set_config('lock_timeout', greatest(v_budget_ms / 2, 1) || 'ms', true);
+    -- A worker whose host froze would hold its locks until TCP gives up, after hours.
+    perform set_config('idle_in_transaction_session_timeout', greatest(v_budget_ms, 1000) || 'ms', true);
+    -- Off by default: the statement of a killed worker would run to its end.
+    perform set_config('client_connection_check_interval', '1s', true);
 end;
 $$;
