@@ -5,9 +5,8 @@
 --   because numbers are cheaper to group and sort than ids. `turn` is the session's place on its day.
 --   Weights, volumes and distances in hundredths of a kilogram and of a metre, whole numbers for the same reason;
 --   times in seconds.
---   `top_load` packs the heaviest weight and the most reps at it into one number that compares as the pair does:
---   the weight from bit 21 up, reps (at most 1,000,000) below. `lifted_n` is the heaviest weight lifted at least n
---   times.
+--   `top_load` is the heaviest weight and the most reps at it (numbers/packed_load.sql); `lifted_n` the heaviest
+--   weight lifted at least n times.
 --   Stored rows are looked up by an index from inside a fence (lateral, offset 0): neither a plan made when the tables
 --   were small nor a planner that takes the account for a small one reads more than the scope.
 -- Locks: none
@@ -120,7 +119,7 @@ as $$
         count(*) filter (where c.is_working)::integer,
         coalesce(sum(c.reps), 0),
         coalesce(sum(c.lifted * c.reps), 0)::bigint,
-        max(c.load << 21 | coalesce(c.reps, 0)),
+        max(stats_private.pack_load(c.load, c.reps)),
         max(c.e1rm),
         max(c.lifted * c.reps),
         max(c.reps),

@@ -75,6 +75,7 @@ begin
         update public.user_exercise_stats_refresh_jobs j
         set metadata = j.metadata || jsonb_build_object(
             'source_invalidations', coalesce((j.metadata ->> 'source_invalidations')::integer, 0) + 1)
+        -- status || '': by the account's index (pipeline/claim.sql).
         where j.user_id = p_run.user_id and j.requested_version <= p_run.target_version and j.status || '' = 'pending';
     end if;
     return jsonb_build_object(

@@ -138,8 +138,8 @@ $$;
 
 -- The accounts that may be claimed now, the one that is due first in front: by priority, then age. Those that an
 -- earlier claim found to need batches are left out for as long as the batches' slots are taken.
--- offset 0 keeps each question to its own account, and the status apart from the queue's index: asked of all that
--- waits at once, the first account comes as late as the last.
+-- offset 0 keeps each question to its own account, status || '' to the account's index instead of the queue's: asked
+-- of all that waits at once, the first account comes as late as the last.
 create or replace function stats_private.due_accounts()
 returns table (user_id uuid)
 language sql stable

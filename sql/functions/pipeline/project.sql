@@ -82,8 +82,8 @@ begin
         select
             d.exercise, d.day, d.sessions, d.sets, d.working_sets, d.reps,
             d.volume * 0.01 as volume_kg,
-            (d.top_load >> 21) * 0.01 as top_weight_kg,
-            nullif(d.top_load & 2097151, 0)::integer as top_weight_reps,
+            stats_private.packed_weight(d.top_load) * 0.01 as top_weight_kg,
+            stats_private.packed_reps(d.top_load) as top_weight_reps,
             d.best_e1rm * 0.01 as best_e1rm_kg,
             d.best_set_volume * 0.01 as best_set_volume_kg,
             d.max_reps, d.duration_seconds, d.distance * 0.01 as distance_m, d.first_turn,
@@ -115,9 +115,9 @@ begin
     compared as materialized (
         select
             b.exercise, b.day, b.turn,
-            b.top_load >> 21 as weight, b.best_e1rm, b.best_set_volume, b.max_reps, b.longest_seconds, b.farthest,
-            b.least_assistance,
-            max(b.top_load) over earlier >> 21 as earlier_weight,
+            stats_private.packed_weight(b.top_load) as weight, b.best_e1rm, b.best_set_volume, b.max_reps,
+            b.longest_seconds, b.farthest, b.least_assistance,
+            stats_private.packed_weight(max(b.top_load) over earlier) as earlier_weight,
             max(b.best_e1rm) over earlier as earlier_e1rm,
             max(b.best_set_volume) over earlier as earlier_set_volume,
             max(b.max_reps) over earlier as earlier_reps,
