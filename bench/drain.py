@@ -93,7 +93,7 @@ class _Workers:
 
     def __init__(self, redis_url: str) -> None:
         self._celery = Celery("bench", broker=broker_url(redis_url), set_as_current=False)
-        self._celery.conf.update(task_ignore_result=True, task_send_sent_event=True)
+        self._celery.conf.update(task_ignore_result=True)
         self._done = 0
 
     def run_empty(self, accounts: int) -> None:

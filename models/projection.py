@@ -37,6 +37,11 @@ class StatsProjectionWorkerSettings(Base):
         CheckConstraint(
             "publish_budget_ms < 8000", name="stats_projection_worker_settings_publish_below_save_deadline"
         ),
+        # A stage has to end and record that it failed before Celery's soft limit ends the task.
+        CheckConstraint(
+            "claim_budget_ms <= 80000 and compute_budget_ms <= 80000 and maintenance_budget_ms <= 80000",
+            name="stats_projection_worker_settings_budgets_below_task_limit",
+        ),
         CheckConstraint(
             "lease_seconds * 1000 >= compute_budget_ms + publish_budget_ms",
             name="stats_projection_worker_settings_lease_covers_a_run",

@@ -35,7 +35,6 @@ app.conf.update(
     # Results live in Postgres. Flower shows what the events carry.
     task_ignore_result=True,
     worker_send_task_events=True,
-    task_send_sent_event=True,
     # Acked early: a message only hints, and the lease in Postgres brings lost work back.
     task_acks_late=False,
     worker_consumer="tasks.consumer:ReconnectingConsumer",

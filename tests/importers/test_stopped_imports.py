@@ -42,21 +42,47 @@ def test_an_interrupted_import_says_how_far_it_came_and_continues(database, user
     assert (report.sessions_saved, report.sessions_already_there) == (MOST_SESSIONS + 3, MOST_SESSIONS)
 
 
-def test_a_lost_connection_says_how_far_it_came(database, user):
-    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+def test_a_connection_lost_between_two_transactions_costs_nothing(database, user):
+    lost = []
 
     def lose_the_connection(done, total):
         if done == 2 * MOST_SESSIONS:
             # The second argument waits until the server process is really gone.
+            lost.extend(
+                database.admin(
+                    "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+                    " where datname = current_database() and pid <> pg_backend_pid()"
+                )
+            )
+
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+    report = import_history(database.engine, user, "strong", read, lose_the_connection)
+    assert lost
+    assert (report.sessions_saved, report.sessions_already_there) == (2 * MOST_SESSIONS + 3, 0)
+
+
+def test_a_connection_lost_within_a_transaction_says_how_far_it_came(database, user):
+    read = numbered_sessions(2 * MOST_SESSIONS + 3)
+    database.admin("""
+        create function public.lose_the_connection() returns trigger language plpgsql security definer as $$
+        begin
+            perform pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid());
+            return new;
+        end $$
+    """)
+
+    def lose_the_connection(done, total):
+        if done == 2 * MOST_SESSIONS:
             database.admin(
-                "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
+                "create trigger lose_the_connection before insert on public.session_sets"
+                " for each row execute function public.lose_the_connection()"
             )
 
     with pytest.raises(
         OperatorError, match=r"no connection to the database .* 20 of 23 sessions done, 20 of them"
     ):
         import_history(database.engine, user, "strong", read, lose_the_connection)
+    database.admin("drop trigger lose_the_connection on public.session_sets")
     assert import_history(database.engine, user, "strong", read).sessions_saved == 3
 
 

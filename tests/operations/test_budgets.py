@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from tasks.app import app
 from tasks.transaction import run_stage
 
 SEEN = text("select jsonb_build_array(current_setting('statement_timeout'), current_setting('lock_timeout'))")
@@ -65,6 +66,18 @@ def test_a_stage_that_runs_over_is_cut_off_and_recorded(database, app_account, s
     answer = run_stage(database.engine, "compute", compute, lease, lambda answer: None)
     assert (answer["response"], answer["sqlstate"]) == ("failed", "57014")
     assert answer["error"] == "canceling statement due to statement timeout"
+
+
+@pytest.mark.parametrize("stage", ["claim", "compute", "maintenance"])
+def test_no_budget_outlasts_the_task(database, stage):
+    """A stage that runs over has to record it before Celery's soft limit ends the task, and rolls it back."""
+    greatest = app.conf.task_soft_time_limit * 1000 - 10_000
+    database.admin(f"update public.stats_projection_worker_settings set {stage}_budget_ms = {greatest}")
+    with pytest.raises(DBAPIError) as error:
+        database.admin(
+            f"update public.stats_projection_worker_settings set {stage}_budget_ms = {greatest + 1}"
+        )
+    assert error.value.orig.pgcode == "23514"
 
 
 @pytest.mark.parametrize("stage", ["lunch", None, ""])

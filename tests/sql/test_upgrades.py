@@ -25,13 +25,14 @@ STEPS = sorted(
     for step in ScriptDirectory.from_config(alembic_config(None)).walk_revisions()  # type: ignore[arg-type]
 )
 
-# One account that has never been published, and one that an earlier release has published.
+# One account that has never been published, and two that an earlier release has published. One of these has exhausted
+# its job over a date that has no timestamp.
 DATA = """
 insert into public.exercises (id, name, tracking) values ('squat', 'Squat', 'weight_reps');
 with sessions as (
     insert into public.workout_sessions (user_id, session_date, duration_seconds)
     select u.id, current_date - n, 3600
-    from unnest(array[cast(:new as uuid), :published]) u (id), generate_series(0, 9) n
+    from unnest(array[cast(:new as uuid), :published, :exhausted]) u (id), generate_series(0, 9) n
     returning id, user_id
 ),
 parts as (
@@ -46,8 +47,16 @@ insert into public.user_exercise_stats_refresh_jobs (user_id, event_type, reques
 values (:new, 'session_created', 1);
 insert into public.user_stats_refresh_state (
     user_id, requested_version, applied_version, applied_policy_version, published_anchor)
-values (:published, 1, 1, 1, current_date);
+values (:published, 1, 1, 1, current_date), (:exhausted, 2, 1, 1, current_date);
+insert into public.user_exercise_stats_refresh_jobs (
+    user_id, event_type, requested_version, from_date, status, attempts)
+values (:exhausted, 'manual_refresh', 2, '300000-01-01', 'failed', 3);
 update public.stats_projection_worker_settings set publish_budget_ms = 5000
+"""
+
+BUDGETS_THAT_OUTLAST_A_TASK = """
+update public.stats_projection_worker_settings
+set claim_budget_ms = 80001, compute_budget_ms = 200000, maintenance_budget_ms = 2147483
 """
 
 
@@ -55,7 +64,7 @@ update public.stats_projection_worker_settings set publish_budget_ms = 5000
 def upgraded(request, postgres_server: TestServer) -> Iterator[tuple[Database, dict]]:
     """A database that stood at the step `request.param`, migrated, and its accounts."""
     name = f"stats_refresh_test_{os.getpid()}_at_{request.param}"
-    users = {"new": uuid4(), "published": uuid4()}
+    users = {"new": uuid4(), "published": uuid4(), "exhausted": uuid4()}
     create_login(postgres_server)
     with administrator(postgres_server).connect() as connection:
         connection.execute(text(f"create database {name}"))
@@ -67,6 +76,8 @@ def upgraded(request, postgres_server: TestServer) -> Iterator[tuple[Database, d
                     earlier.execute(
                         text(statement), {key: user for key, user in users.items() if f":{key}" in statement}
                     )
+                if request.param < "0004":
+                    earlier.execute(text(BUDGETS_THAT_OUTLAST_A_TASK))
             migrate(database.admin_engine)
             yield database, users
         finally:
@@ -92,10 +103,14 @@ def test_an_earlier_step_becomes_this_release_and_every_account_right(upgraded, 
     assert migrated.admin("select publish_budget_ms from public.stats_projection_worker_settings") == [
         (5000,)
     ]
-    assert migrated.admin("select count(*) from public.session_sets") == [(60,)]
+    assert migrated.admin("select count(*) from public.session_sets") == [(90,)]
 
     stages = Stages(migrated)
     stages.drain()  # what was asked for before
+    assert migrated.admin(
+        "select requested_version, applied_version from public.user_stats_refresh_state where user_id = :user",
+        user=users["exhausted"],
+    ) == [(2, 2)]
     # What an earlier release has published lacks what this one publishes: a walk, or repair, asks for it.
     for page in ("run_stats_catalog_walk_v1(100)", "run_user_exercise_stats_backfill_scan_cron(25)"):
         migrated.as_service()(f"select public.{page}")
@@ -106,3 +121,12 @@ def test_an_earlier_step_becomes_this_release_and_every_account_right(upgraded, 
             assert_account_equals_reckoning(connection, user)
     due = migrated.admin("select user_id from public.user_pr_overview_rollover_state")
     assert {user for (user,) in due} == set(users.values())
+
+
+@pytest.mark.parametrize("upgraded", [step for step in STEPS[:-1] if step < "0004"], indirect=True)
+def test_budgets_that_outlast_a_task_are_lowered(upgraded):
+    migrated, _ = upgraded
+    assert migrated.admin(
+        "select claim_budget_ms, compute_budget_ms, publish_budget_ms, maintenance_budget_ms, lease_seconds"
+        " from public.stats_projection_worker_settings"
+    ) == [(80000, 80000, 5000, 80000, 300)]

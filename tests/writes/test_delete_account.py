@@ -83,6 +83,26 @@ def test_everything_of_the_account_goes_and_nothing_of_its_neighbour(
     assert all(before[table] for table in ("workout_sessions", "user_exercise_records", "exercises"))
 
 
+def test_a_mapping_that_leads_to_an_exercise_of_the_account_goes_whoevers_it_is(
+    database, app_account, neighbour, delete_step
+):
+    live(app_account)
+    for owner in (None, neighbour.user_id):
+        database.admin(
+            "insert into public.exercise_external_mappings (provider, external_id, owner_user_id, exercise_id)"
+            " values ('hevy', 'Squat', :owner, :squat)",
+            owner=owner,
+            squat=app_account.exercise(),
+        )
+
+    assert delete_step()["done"]
+
+    assert traces(database, app_account.user_id) == set()
+    assert database.admin("select owner_user_id, external_id from public.exercise_external_mappings") == [
+        (neighbour.user_id, "x")
+    ]
+
+
 def _tables(database):
     return [
         name

@@ -1,5 +1,7 @@
 """Exercises: the account's own, the catalog's, archiving, and what an external identity stands for."""
 
+import json
+
 import pytest
 from support.app import AppAccount
 
@@ -150,7 +152,12 @@ def test_an_external_identity_is_exact_and_found_again(app_account):
     again = resolve("Squat (Barbell)", "duration")
     other = resolve("squat (barbell)")
 
-    assert first == {"exercise_id": first["exercise_id"], "tracking": "weight_reps", "created": True}
+    assert first == {
+        "exercise_id": first["exercise_id"],
+        "tracking": "weight_reps",
+        "archived": False,
+        "created": True,
+    }
     assert again == {**first, "created": False}
     assert other["exercise_id"] != first["exercise_id"]
 
@@ -171,8 +178,87 @@ def test_the_accounts_own_mapping_goes_before_the_global_one(database, app_accou
     def resolve(name):
         return app_account.call(RESOLVE, provider="strong", external_id=name, name=name, tracking="duration")
 
-    assert resolve("Squat") == {"exercise_id": "squat", "tracking": "weight_reps", "created": False}
+    assert resolve("Squat") == {
+        "exercise_id": "squat",
+        "tracking": "weight_reps",
+        "archived": False,
+        "created": False,
+    }
     assert resolve("Bench")["exercise_id"] == app_account.exercise("Bench")
+
+
+def test_an_external_identity_says_whether_its_exercise_is_archived(app_account):
+    def resolve():
+        return app_account.call(
+            RESOLVE, provider="strong", external_id="Squat", name="Squat", tracking="weight_reps"
+        )
+
+    squat = resolve()["exercise_id"]
+    app_account.call(ARCHIVE, id=squat)
+    assert resolve() == {
+        "exercise_id": squat,
+        "tracking": "weight_reps",
+        "archived": True,
+        "created": False,
+    }
+
+
+@pytest.fixture
+def mapped_to_anothers(database, app_account):
+    """Map an identity for all, or for the account alone, to an exercise of another account."""
+    other = AppAccount(database)
+
+    def map(provider, external_id, owner):
+        database.admin(
+            "insert into public.exercise_external_mappings (provider, external_id, owner_user_id, exercise_id)"
+            " values (:provider, :external_id, :owner, :theirs)",
+            provider=provider,
+            external_id=external_id,
+            owner=app_account.user_id if owner == "the account" else None,
+            theirs=other.exercise("Theirs"),
+        )
+        return other.exercise("Theirs")
+
+    return map
+
+
+@pytest.mark.parametrize("owner", ["all", "the account"])
+def test_a_mapping_to_anothers_exercise_is_none(database, app_account, mapped_to_anothers, owner):
+    theirs = mapped_to_anothers("strong", "Squat", owner)
+
+    def resolve():
+        return app_account.call(
+            RESOLVE, provider="strong", external_id="Squat", name="Squat", tracking="weight_reps"
+        )
+
+    made = resolve()
+    assert (made["created"], made["exercise_id"] != theirs) == (True, True)
+    assert resolve() == {**made, "created": False}
+    assert app_account.save(exercises=[{"exercise_id": made["exercise_id"], "sets": [{"reps": 5}]}])
+
+
+@pytest.mark.parametrize("owner", ["all", "the account"])
+def test_a_batch_too_takes_a_mapping_to_anothers_exercise_for_none(
+    database, app_account, mapped_to_anothers, owner
+):
+    theirs = mapped_to_anothers("wodup", "m", owner)
+
+    def imported(result):
+        sets = [{"movementId": "m", "reps": 5}]
+        batch = {
+            "user_id": str(app_account.user_id),
+            "days": [{"day": "2026-03-10", "results": [{"id": result, "sets": sets}]}],
+        }
+        return database.as_service().value(
+            "select public.import_wodup_batch_to_canonical(cast(:batch as jsonb))", batch=json.dumps(batch)
+        )
+
+    [made] = imported("r-1")["unmatched_movements"]
+    assert made["exercise_id"] != theirs
+    assert (imported("r-2")["unmatched_movements"], imported("r-2")["results_already_there"]) == ([], 1)
+    assert database.admin("select distinct exercise_id from public.session_exercise_part") == [
+        (made["exercise_id"],)
+    ]
 
 
 def test_an_external_identity_is_refused_where_it_is_none(database, app_account):

@@ -249,8 +249,8 @@ def test_nonsense_is_refused_by_name(database, app_account, enqueue):
             ({"event": "no_such_event"}, "event_type: is not one of"),
             ({"event": None}, "event_type: is not one of"),
             ({"user": None}, "user_id: is required"),
-            ({"day": "infinity"}, "from_date: must be a day"),
             ({"ids": ["a", None]}, "exercise_ids: must not contain null"),
+            ({"ids": [["a", "b"], ["c", "d"]]}, "exercise_ids: must be a plain list"),
             ({"metadata": "[]"}, "metadata: must be an object"),
             ({"priority": 2}, "priority: must be 0"),
         ]:
@@ -270,6 +270,41 @@ def test_an_app_cannot_blow_up_its_queue_row(database, app_account):
                 app_account.call(call, ids=ids, reason=reason)
 
     assert app_account.call(call, ids=None, reason=None) == 1
+
+
+DOORS = {
+    "the app": "select public.enqueue_user_exercise_stats_refresh("
+    ":user, cast(:day as date), cast(:ids as text []), '')",
+    "service": "select public.enqueue_user_exercise_stats_refresh_job("
+    ":user, cast(:day as date), cast(:ids as text []), 'manual_refresh')",
+    "the engine": "select public.refresh_user_exercise_stats_from(:user, cast(:day as date), cast(:ids as text []))",
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "day", ["infinity", "-infinity", "10000-01-01", "300000-01-01", "0001-12-31 BC", "4713-01-01 BC"]
+)
+def test_a_date_that_no_compute_can_begin_at_is_refused(database, app_account, door, day):
+    caller = database.as_account(app_account.user_id) if door == "the app" else database.as_service()
+    with writes_nothing(database), refused("22023", "from_date: must be a day of the years 1 to 9999"):
+        caller(DOORS[door], user=app_account.user_id, day=day, ids=[])
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_list_of_lists_is_refused(database, app_account, door):
+    caller = database.as_account(app_account.user_id) if door == "the app" else database.as_service()
+    with writes_nothing(database), refused("22023", "exercise_ids: must be a plain list"):
+        caller(DOORS[door], user=app_account.user_id, day=None, ids=[["a", "b"], ["c", "d"]])
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_the_first_and_the_last_date_are_computed(app_account, enqueue, stages, day):
+    app_account.save()
+    stages.drain()
+    enqueue(day=day, ids=[])
+
+    assert [answer["response"] for answer in stages.drain()] == ["published"]
 
 
 @contextmanager

@@ -1,9 +1,12 @@
 """A save: the rows it leaves, its receipt, replacing, and repeating it."""
 
 import json
+import re
 import uuid
 from datetime import datetime, timedelta
+from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 from support.races import session as open_session
 from support.races import wait_until_blocked
@@ -120,6 +123,28 @@ def test_a_replay_answers_even_where_the_payload_has_a_field_that_was_once_ignor
     )
 
     assert app_account.save_payload(payload) == {**receipt, "replayed": True}
+
+
+ROOT = Path(__file__).parents[2]
+PROMISES = {
+    "README.md": r"\*\*A committed write is never lost\.\*\*.*?\n- ",
+    "sql/functions/writes/receipts.sql": r"-- Durable receipts:.*?\n-- Promises:",
+    "sql/functions/writes/import_wodup_batch.sql": r"-- Promises:.*?\n-- Locks:",
+    "docs/importing.md": r"What\s+was deleted within.*?\n\n",
+    "docs/maintenance.md": r"\n\| receipts, .*?\n",
+}
+"""Where somebody is told how long a write is known again, with what they are told."""
+
+
+@pytest.mark.parametrize("file", PROMISES)
+def test_a_write_is_promised_to_be_known_for_as_long_as_its_receipt_is_kept(file):
+    purge = (ROOT / "sql/functions/maintenance/purge.sql").read_text()
+    [days] = re.findall(
+        r"from public.stats_mutation_receipts o\s+where o.created_at < now\(\) - interval '(\d+ days)'", purge
+    )
+    [promise] = re.findall(PROMISES[file], (ROOT / file).read_text(), flags=re.DOTALL)
+    assert days in promise
+    assert "ever after" not in promise
 
 
 def test_another_write_under_a_used_mutation_is_refused(database, app_account):

@@ -2,7 +2,7 @@
 --   -> {response: published | deferred | the stage's own answer, statsRequestedVersion, user_id, reason, ...}
 -- Promises: the engine at once: requests a refresh of that scope and makes one attempt at it, as refresh_at_once says.
 --   Applications enqueue instead: this holds up the account's saves until the commit, and it is not bounded by
---   active_lease_cap. Service only (42501).
+--   active_lease_cap. Service only (42501); raises 22023 for a date outside of the years 1 to 9999.
 -- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), read models,
 --   canonical rows (key share, by the foreign keys), rollover rows (the account's)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs, private outputs,

@@ -25,7 +25,13 @@ begin
     if v_problem is not null then
         raise exception using errcode = '22023', message = v_problem;
     end if;
-    v_settings := jsonb_populate_record(v_settings, p_changes);
+    -- 5.0 is a whole number as well, but its text is no integer.
+    v_settings := jsonb_populate_record(v_settings, (
+        select coalesce(
+            jsonb_object_agg(c.name, case
+                when jsonb_typeof(c.value) = 'number' then to_jsonb(c.value::numeric::integer) else c.value
+            end), '{}')
+        from jsonb_each(p_changes) c (name, value)));
     update public.stats_projection_worker_settings s
     set claim_budget_ms = v_settings.claim_budget_ms,
         compute_budget_ms = v_settings.compute_budget_ms,
@@ -45,12 +51,8 @@ exception
     when check_violation then
         get stacked diagnostics v_constraint = constraint_name;
         raise exception using errcode = '22023', message = case v_constraint
-            when 'stats_projection_worker_settings_publish_below_save_deadline'
-                then 'publish_budget_ms: must stay below 8000, the deadline of a save'
             when 'stats_projection_worker_settings_lease_covers_a_run'
                 then 'lease_seconds: must cover compute_budget_ms plus publish_budget_ms'
-            when 'stats_projection_worker_settings_batch_size_range' then 'batch_size: must be from 1 to 100'
-            when 'stats_projection_worker_settings_rollover_page_range' then 'rollover_page: must be from 1 to 25'
             when 'stats_projection_worker_settings_stages_known'
                 then 'paused_stages: must be of claim, compute, publish, maintenance'
             else sqlerrm
@@ -58,8 +60,8 @@ exception
 end;
 $$;
 
--- Says what is wrong with the names and types of `changes`, one column at a time; null: nothing. What two columns
--- have to be to each other is left to the table's constraints.
+-- Says what is wrong with `changes`, one column at a time; null: nothing. What two columns have to be to each other,
+-- and which stages there are, is left to the table's constraints.
 create or replace function stats_private.problem_of_settings(p_changes jsonb, p_settings jsonb)
 returns text
 language sql immutable
@@ -67,17 +69,29 @@ as $$
     select k.name || ': ' || case
         when now_is.value is null then 'is not a setting'
         when jsonb_typeof(now_is.value) = 'array' then 'must be a list of stages'
-        -- Of seconds too, so that a thousand times the lease is still an integer.
-        else 'must be a whole number from 1 to 2147483'
+        when k.name = 'publish_budget_ms' and jsonb_typeof(k.value) = 'number' and k.value > '7999'
+            then 'must stay below 8000, the deadline of a save'
+        else 'must be a whole number from 1 to ' || most.value::text
     end
     from jsonb_each(p_changes) k (name, value)
     cross join lateral (select p_settings -> k.name) now_is (value)
+    cross join lateral (values (case k.name
+        when 'publish_budget_ms' then 7999
+        -- A stage has to end and record that it failed before Celery's soft limit ends the task (tasks/app.py).
+        when 'claim_budget_ms' then 80000
+        when 'compute_budget_ms' then 80000
+        when 'maintenance_budget_ms' then 80000
+        when 'batch_size' then 100
+        when 'rollover_page' then 25
+        -- Of seconds too, so that a thousand times the lease is still an integer.
+        else 2147483
+    end)) most (value)
     where case
         when now_is.value is null then true
         when jsonb_typeof(now_is.value) = 'array' then
             jsonb_typeof(k.value) <> 'array' or jsonb_path_exists(k.value, 'strict $[*] ? (@.type() != "string")')
         when jsonb_typeof(k.value) = 'number' then
-            k.value::numeric <> trunc(k.value::numeric) or k.value::numeric not between 1 and 2147483
+            k.value::numeric <> trunc(k.value::numeric) or k.value::numeric not between 1 and most.value
         else true
     end
     order by now_is.value is null desc, k.name

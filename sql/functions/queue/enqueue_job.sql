@@ -36,7 +36,10 @@ begin
     v_problem := case
         when p_user_id is null then 'user_id: is required'
         when v_is_canonical_write is null then 'event_type: is not one of stats_refresh_event_types'
-        when not isfinite(p_from_date) then 'from_date: must be a day, or null for the whole history'
+        -- Not every date has a timestamp, which a compute needs.
+        when p_from_date not between '0001-01-01' and '9999-12-31'
+            then 'from_date: must be a day of the years 1 to 9999, or null for the whole history'
+        when array_ndims(v_exercise_ids) > 1 then 'exercise_ids: must be a plain list'
         when array_position(v_exercise_ids, null) is not null then 'exercise_ids: must not contain null'
         when jsonb_typeof(v_metadata) <> 'object' then 'metadata: must be an object'
         when v_priority not in (0, 1) then 'priority: must be 0 (a person''s write) or 1 (maintenance)'

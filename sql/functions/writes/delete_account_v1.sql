@@ -1,9 +1,9 @@
 -- public.delete_account_v1(user_id) -> {done, deleted, waiting_for}
--- Promises: deletes everything of an account, at most 5,000 rows (and the sets of deleted parts) a call: call it
---   again, each in a transaction of its own, until done is true. done false with waiting_for (worker or run) means
---   that somebody computes the account right now: nothing was deleted, call again in a second. Open work goes
---   first, and a run in flight loses its lease with its row, so nothing comes back. Close the account's sign-in
---   before: what it saves meanwhile is saved. Raises 42501 and 22023.
+-- Promises: deletes everything of an account, with all mappings that lead to its exercises, at most 5,000 rows (and
+--   the sets of deleted parts) a call: call it again, each in a transaction of its own, until done is true. done false
+--   with waiting_for (worker or run) means that somebody computes the account right now: nothing was deleted, call
+--   again in a second. Open work goes first, and a run in flight loses its lease with its row, so nothing comes back.
+--   Close the account's sign-in before: what it saves meanwhile is saved. Raises 42501 and 22023.
 -- Locks: worker (try), run row (skip locked), write, then every row of the account
 -- Writes: every table of ours that names the account
 create or replace function public.delete_account_v1(user_id uuid)
@@ -90,8 +90,8 @@ end;
 $$;
 
 -- Every table of ours with rows of accounts, and which rows x are those of account $1, in the order in which they
--- may go: what refers before what it refers to; the generations last. Read from the catalog, so that no table
--- added later is forgotten.
+-- may go: what refers before what it refers to; the generations last. A table stands here once for each of its columns
+-- that leads to the account. Read from the catalog, so that no table added later is forgotten.
 create or replace function stats_private.tables_of_accounts()
 returns table (table_name regclass, condition text, place bigint)
 language sql stable
@@ -111,6 +111,9 @@ as $$
         when a.attname = 'run_id' and c.relnamespace = 'stats_private'::regnamespace
             then 'x.run_id in (select r.id from public.user_stats_projection_runs r where r.user_id = $1)'
         when a.attname = 'scope' then 'x.scope::text = $1::text'
+        -- Whoever's they are: they hold the exercise, and lead nobody but this account to it.
+        when c.relname = 'exercise_external_mappings' and a.attname = 'exercise_id'
+            then 'x.exercise_id in (select e.id from public.exercises e where e.owner_user_id = $1)'
     end)) k (condition)
     where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'stats_private'::regnamespace)
         -- The app's own tables in the same schema are not ours to empty.

@@ -4,9 +4,9 @@
 --   loadUnit?, distanceMeters?, durationSeconds?}]}]}]}. One result is one session, on doneOn or else on its day;
 --   doneAt without an offset is local to timeZone; pr is ignored, records are computed.
 -- Promises: saves the results that the account does not have yet, all in this transaction or none: sessions with
---   source wodup, a receipt each, one generation and one dirty range. A result's id is its key: one that was
---   imported before, and perhaps edited or deleted since, is left alone, so the same batch again changes nothing.
---   A movement is the exercise that its exact id is mapped to, by the account's own mapping before the global one;
+--   source wodup, a receipt each, one generation and one dirty range. A result's id is its key: one that the account
+--   has, perhaps edited, or that was imported within the last 30 days and deleted since, is left alone, so the same
+--   batch again changes nothing. A movement is the exercise that its exact id is mapped to (writes/mapped_exercise.sql);
 --   else it becomes a personal placeholder with a mapping, and is reported. Reps 0 is a failed attempt: a set that
 --   is not completed. A set that contradicts its exercise is reported and left out. After the writes one attempt at
 --   the refresh, which never undoes them: refresh says published, failed (it waits for its retry), deferred (to the
@@ -128,6 +128,7 @@ $$;
 
 -- Leads from each movement of the named results to its exercise: {exercise_id, name, is_new, declared}. Makes the
 -- placeholders. declared is the tracking that the movement's flags give, null where the batch does not describe it.
+-- Locks: canonical rows (the caller holds write)
 -- Writes: exercises, exercise_external_mappings
 create or replace function stats_private.wodup_exercises(p_batch jsonb, p_user_id uuid, p_result_ids jsonb)
 returns jsonb
@@ -156,19 +157,10 @@ begin
             u.movement_id, u.shown,
             coalesce(left(btrim(m.value ->> 'name'), 200), left('WodUp movement ' || u.movement_id, 200)) as name,
             stats_private.wodup_tracking(m.value) as declared,
-            mapped.exercise_id
+            mapped.id as exercise_id
         from used u
         left join jsonb_array_elements(p_batch -> 'movements') m (value) on m.value ->> 'id' = u.movement_id
-        left join lateral (
-            select x.id as exercise_id
-            from public.exercise_external_mappings e
-            join public.exercises x
-                on x.id = e.exercise_id and (x.owner_user_id is null or x.owner_user_id = p_user_id)
-            where e.provider = 'wodup' and e.external_id = u.movement_id
-                and (e.owner_user_id = p_user_id or e.owner_user_id is null)
-            order by e.owner_user_id nulls last
-            limit 1
-        ) mapped on true
+        left join lateral stats_private.mapped_exercise('wodup', u.movement_id, p_user_id) mapped on true
     ),
     placeholders as materialized (
         select m.movement_id, m.name, coalesce(m.declared, m.shown) as tracking, gen_random_uuid()::text as exercise_id
@@ -182,6 +174,8 @@ begin
     new_mappings as (
         insert into public.exercise_external_mappings (provider, external_id, owner_user_id, exercise_id)
         select 'wodup', p.movement_id, p_user_id, p.exercise_id from placeholders p
+        -- One that leads to another account's exercise.
+        on conflict (provider, external_id, owner_user_id) do update set exercise_id = excluded.exercise_id
     )
     select coalesce(
         jsonb_object_agg(m.movement_id, jsonb_build_object(

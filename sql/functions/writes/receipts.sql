@@ -1,4 +1,5 @@
--- Durable receipts: the same mutation_id writes once and answers the same for ever after.
+-- Durable receipts: within 30 days the same mutation_id writes once and answers the same; then maintenance/purge.sql
+-- removes the receipt, and it would be a new write.
 -- Promises: called after the account's write lock was taken in an earlier statement, so that two devices with the
 --   same mutation_id at the same moment see each other's receipt.
 -- Locks: none (the caller holds write)

@@ -1,9 +1,9 @@
 -- public.resolve_external_exercise_v1(provider, external_id, name, tracking, expected_user_id)
---   -> {exercise_id, tracking, created}
--- Promises: the exercise that a provider's exact identity stands for: by the account's own mapping, else the global
---   one, else a new personal exercise with the given name and tracking, and the mapping to find it again.
---   Raises 42501 and 22023.
--- Locks: write
+--   -> {exercise_id, tracking, archived, created}
+-- Promises: the exercise that a provider's exact identity stands for: the one that it is mapped to
+--   (writes/mapped_exercise.sql), else a new personal exercise with the given name and tracking, and the mapping to
+--   find it again. An archived one takes no new sets until upsert_exercise_v1 brings it back. Raises 42501 and 22023.
+-- Locks: write, canonical rows
 -- Writes: exercises, exercise_external_mappings
 create or replace function public.resolve_external_exercise_v1(
     p_provider text, p_external_id text, p_name text, p_tracking text, p_expected_user_id uuid
@@ -27,13 +27,10 @@ begin
             else 'external_id: must have at most 500 characters' end;
     end if;
     perform stats_private.lock_writes(v_user_id);
-    select jsonb_build_object('exercise_id', x.id, 'tracking', x.tracking, 'created', false) into v_found
-    from public.exercise_external_mappings m
-    join public.exercises x on x.id = m.exercise_id
-    where m.provider = p_provider and m.external_id = p_external_id
-        and (m.owner_user_id = v_user_id or m.owner_user_id is null)
-    order by m.owner_user_id nulls last
-    limit 1;
+    select jsonb_build_object(
+        'exercise_id', x.id, 'tracking', x.tracking, 'archived', x.archived_at is not null, 'created', false)
+    into v_found
+    from stats_private.mapped_exercise(p_provider, p_external_id, v_user_id) x;
     if found then
         return v_found;
     end if;
@@ -42,7 +39,10 @@ begin
     values (v_user_id, p_name, p_tracking)
     returning x.id into v_exercise_id;
     insert into public.exercise_external_mappings (provider, external_id, owner_user_id, exercise_id)
-    values (p_provider, p_external_id, v_user_id, v_exercise_id);
-    return jsonb_build_object('exercise_id', v_exercise_id, 'tracking', p_tracking, 'created', true);
+    values (p_provider, p_external_id, v_user_id, v_exercise_id)
+    -- One that leads to another account's exercise.
+    on conflict (provider, external_id, owner_user_id) do update set exercise_id = excluded.exercise_id;
+    return jsonb_build_object(
+        'exercise_id', v_exercise_id, 'tracking', p_tracking, 'archived', false, 'created', true);
 end;
 $$;
