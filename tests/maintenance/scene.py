@@ -181,6 +181,41 @@ def assert_all_equal_reckoning(database: Database, accounts: Sequence[AppAccount
             assert_account_equals_reckoning(connection, account.user_id)
 
 
+def traces(database: Database, accounts: Sequence[AppAccount]) -> dict[str, int]:
+    """Count, by table, the rows that name one of the accounts or an exercise of theirs.
+
+    Without cursors: one says how far a walk went, whether the account is still there or not.
+    """
+    ids = [str(account.user_id) for account in accounts]
+    ids += [exercise for account in accounts for exercise in account.exercises.values()]
+    return _count_rows(
+        database,
+        "c.relnamespace in ('public'::regnamespace, 'stats_private'::regnamespace)",
+        "(to_jsonb(t) - 'cursor')::text like any (:patterns)",
+        patterns=[f"%{one}%" for one in ids],
+    )
+
+
+def private_outputs(database: Database) -> dict[str, int]:
+    """Count, by table, what is left of what runs compute for their publication."""
+    return _count_rows(
+        database,
+        "c.relnamespace = 'stats_private'::regnamespace and exists ("
+        " select from pg_attribute a where a.attrelid = c.oid and a.attname = 'run_id')",
+        "true",
+    )
+
+
+def _count_rows(database: Database, tables: str, rows: str, **parameters: object) -> dict[str, int]:
+    """Return the number of such rows of each such table that has any."""
+    names = database.admin(f"select c.oid::regclass::text from pg_class c where c.relkind = 'r' and {tables}")
+    counts = {
+        name: database.admin(f"select count(*) from {name} t where {rows}", **parameters)[0][0]
+        for [name] in names
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
 def settings(database: Database, **values: object) -> None:
     database.as_service()(
         "select public.update_stats_projection_settings_v1(cast(:changes as jsonb))",

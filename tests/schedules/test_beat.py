@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from redbeat.decoder import RedBeatJSONDecoder
 from support.rig import ROOT, CeleryProcess, Rig, soon
 
 from schedules.entries import ENTRIES
@@ -24,6 +27,7 @@ CLAIM = "lift-guild-stats-refresh"
 COMPUTE = "barbelic-stats-projection-compute"
 PUBLISH = "barbelic-stats-projection-publish"
 CATALOG = "barbelic-stats-catalog-invalidation"
+PURGE = "barbelic-stats-cron-history-purge"
 WARNING = r"WARNING.*Redis had lost or misplaced.*put back"
 
 
@@ -43,6 +47,38 @@ def fires(rig: Rig, name: str, within: float) -> bool:
 def definition(rig: Rig, name: str) -> str:
     stored: str = rig.redis.hget(FixedRateEntry.generate_key(rig.app, name), "definition")
     return stored
+
+
+def last_due_and_runs(rig: Rig, name: str) -> tuple[datetime, datetime, int]:
+    """Return when the entry ran last, when it is due next, and how often it was fired, all of one moment."""
+    key = FixedRateEntry.generate_key(rig.app, name)
+    with rig.redis.pipeline() as pipe:
+        pipe.hget(key, "meta")
+        pipe.zscore(rig.app.redbeat_conf.schedule_key, key)
+        meta, due = pipe.execute()
+    stored = json.loads(meta, cls=RedBeatJSONDecoder)
+    return stored["last_run_at"], datetime.fromtimestamp(due, UTC), stored["total_run_count"]
+
+
+def stats_refresh(rig: Rig, *arguments: str) -> str:
+    """Run the command as an operator does, and return what it prints."""
+    urls = {"DATABASE_URL": "postgresql://nobody@nowhere/none", "REDIS_URL": rig.valkey.redis_url}
+    ran = subprocess.run(
+        [sys.executable, "-m", "ops.cli", *arguments],
+        cwd=ROOT,
+        env=os.environ | {f"STATS_REFRESH_{name}": url for name, url in urls.items()},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return ran.stdout
+
+
+def looks_again(rig: Rig, times: int = 3) -> bool:
+    """Wait until beat has fired what is due each second so often again."""
+    before = rig.runs(CLAIM)
+    return soon(lambda: rig.runs(CLAIM) >= before + times, 10)
 
 
 @pytest.mark.parametrize("lost", ["everything", "hash", "due times"])
@@ -115,6 +151,48 @@ def test_a_new_cadence_is_in_force_while_ticks_are_in_flight(beat_rig: Rig, beat
     # Nothing else has changed, and each run that was sent is counted.
     assert definition(beat_rig, COMPUTE) == identity
     assert soon(lambda: beat.count(sending) - sent == beat_rig.runs(COMPUTE) - counted, 5)
+
+
+def test_a_cron_line_whose_slot_has_come_is_fired_once_and_waits_for_its_next_slot(
+    beat_rig: Rig, beat: CeleryProcess
+) -> None:
+    slot = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=2)
+    set_cadence(beat_rig.app, PURGE, None, f"{slot.minute} {slot.hour} * * *")
+    sending = f"Sending due task {PURGE}"
+    assert looks_again(beat_rig)
+    sent, (_, due, runs) = beat.count(sending), last_due_and_runs(beat_rig, PURGE)
+    assert due == slot + timedelta(days=1)
+
+    late = FixedRateEntry.named(beat_rig.app, PURGE)._next_instance(
+        last_run_at=slot - timedelta(hours=1), only_update_last_run_at=True
+    )
+    assert late.is_due().is_due
+    assert soon(lambda: beat_rig.runs(PURGE) > runs, 3)
+    fired_at = datetime.now(UTC)
+    assert looks_again(beat_rig)
+
+    last_run_at, due, counted = last_due_and_runs(beat_rig, PURGE)
+    assert (beat.count(sending), counted) == (sent + 1, runs + 1)
+    assert timedelta(0) <= fired_at - last_run_at < timedelta(seconds=3)
+    assert due == slot + timedelta(days=1)
+
+
+def test_a_cron_line_in_the_place_of_each_second_waits_for_the_full_minute(
+    beat_rig: Rig, beat: CeleryProcess
+) -> None:
+    assert fires(beat_rig, PUBLISH, 2)
+    told = stats_refresh(beat_rig, "schedule", "set", PUBLISH, "--cron", "* * * * *")
+    assert told == f"{PUBLISH}: * * * * *\n"
+
+    last_run_at, due, runs = last_due_and_runs(beat_rig, PUBLISH)
+    assert due == last_run_at.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    assert looks_again(beat_rig)
+    # None at all, but for a minute that has turned meanwhile.
+    _, due_now, runs_now = last_due_and_runs(beat_rig, PUBLISH)
+    assert runs_now - runs == (due_now - due) / timedelta(minutes=1)
+
+    set_cadence(beat_rig.app, PUBLISH, "1s", None)
+    assert fires(beat_rig, PUBLISH, 2)
 
 
 def test_an_operators_edits_outlive_beats_and_deploys(beat_rig: Rig, beat: CeleryProcess) -> None:

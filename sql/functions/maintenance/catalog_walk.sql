@@ -78,6 +78,8 @@ begin
     -- Ended only when nobody is left behind the cursor, so not by a busy account.
     if v_user_id is null then
         v_scope.walking_exercise_ids := '{}';
+        -- It names an account, which may be deleted.
+        v_scope.cursor := null;
     end if;
     perform stats_private.remember_walk(v_scope);
     return jsonb_build_object(

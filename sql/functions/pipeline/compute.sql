@@ -144,15 +144,3 @@ create or replace function stats_private.published_anchor(p_user_id uuid)
 returns date
 language sql stable
 as $$ select s.published_anchor from public.user_stats_refresh_state s where s.user_id = p_user_id $$;
-
--- True where an operator paused the stage.
-create or replace function stats_private.stage_is_paused(p_stage text)
-returns boolean
-language sql stable
-as $$ select p_stage = any (s.paused_stages) from public.stats_projection_worker_settings s $$;
-
--- Milliseconds of real time since p_since.
-create or replace function stats_private.elapsed_ms(p_since timestamptz)
-returns numeric
-language sql volatile
-as $$ select (extract(epoch from clock_timestamp() - p_since) * 1000)::numeric(12, 3) $$;

@@ -3,7 +3,8 @@
 --   the sets of deleted parts) a call: call it again, each in a transaction of its own, until done is true. done false
 --   with waiting_for (worker or run) means that somebody computes the account right now: nothing was deleted, call
 --   again in a second. Open work goes first, and a run in flight loses its lease with its row, so nothing comes back.
---   Close the account's sign-in before: what it saves meanwhile is saved. Raises 42501 and 22023.
+--   Close the account's sign-in before: what it saves meanwhile is saved. Its id stays in the cursors of repair and
+--   of a walk until these go on, and in the history of runs for 7 days. Raises 42501 and 22023.
 -- Locks: worker (try), run row (skip locked), write, then every row of the account
 -- Writes: every table of ours that names the account
 create or replace function public.delete_account_v1(user_id uuid)
@@ -77,6 +78,9 @@ begin
     where r.user_id = p_user_id and r.phase in ('claimed', 'computed');
 
     for v_part in select p.table_name, p.condition from stats_private.tables_of_accounts() p order by p.place loop
+        -- First, and waiting for whoever changes one: a delete by place would pass by a row that has just moved.
+        execute format('select from %1$s x where %2$s limit $2 for update', v_part.table_name, v_part.condition)
+        using p_user_id, p_limit - v_total;
         execute format(
             'delete from %1$s t where t.ctid = any (array(select x.ctid from %1$s x where %2$s limit $2))',
             v_part.table_name, v_part.condition)
@@ -90,7 +94,8 @@ end;
 $$;
 
 -- Every table of ours with rows of accounts, and which rows x are those of account $1, in the order in which they
--- may go: what refers before what it refers to; the generations last. A table stands here once for each of its columns
+-- may go: what refers before what it refers to, what the trigger on exercises writes after these; the generations
+-- last. A table stands here once for each of its columns
 -- that leads to the account. Read from the catalog, so that no table added later is forgotten.
 create or replace function stats_private.tables_of_accounts()
 returns table (table_name regclass, condition text, place bigint)
@@ -100,7 +105,8 @@ as $$
         order by array_position(
             array[
                 'user_stats_projection_runs', 'session_exercise_part', 'workout_sessions', 'user_manual_pr_records',
-                'exercise_external_mappings', 'exercises', 'user_stats_refresh_state'],
+                'exercise_external_mappings', 'exercises', 'exercise_catalog_changes', 'stats_catalog_scopes',
+                'user_stats_refresh_state'],
             c.relname::text) nulls first,
         c.relname)
     from pg_class c

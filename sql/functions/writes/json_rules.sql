@@ -114,12 +114,6 @@ exception
 end;
 $$;
 
--- The server's "today": the UTC date, whatever the session's TimeZone says.
-create or replace function stats_private.utc_today()
-returns date
-language sql stable
-as $$ select (now() at time zone 'UTC')::date $$;
-
 -- An object without other fields than p_known. What is wrong begins with the field's name: `weight: is not ...`.
 create or replace function stats_private.fields_problem(p_object jsonb, p_known text [])
 returns text
