@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-History = Annotated[str, typer.Option("--format", help="strong, hevy or fitnotes.")]
+HistoryFormat = Annotated[str, typer.Option("--format", help="strong, hevy or fitnotes.")]
 
 
 @app.command()
@@ -39,7 +39,7 @@ def up() -> None:
 @app.command()
 def demo(
     file: Annotated[Path | None, typer.Option("--file", help="A history; without it a made-up one.")] = None,
-    format: History = "strong",
+    format: HistoryFormat = "strong",
     unit: Annotated[
         str | None, typer.Option("--unit", help="kg or lb; kg where neither this nor the file says it.")
     ] = None,
@@ -246,7 +246,13 @@ def verify(
     user: Annotated[UUID | None, typer.Option("--user", help="This account alone.")] = None,
     sample: Annotated[int | None, typer.Option("--sample", min=1, help="So many accounts by chance.")] = None,
 ) -> None:
-    """Compare what is published with a rebuild from the source rows; exit code 1 where anything differs."""
+    """Compare what is published with a rebuild from the source rows; nothing is repaired.
+
+    Accounts that wait for a run are left out: they are counted, with the reason.
+
+    Exit code 0: no account that was compared differs. 1: one does, or the command failed. 2: none could be compared,
+    or an option is wrong.
+    """
     from ops.discovery import connection_urls
     from ops.verify import verify as run
 

@@ -17,7 +17,7 @@ from ops.errors import OperatorError, StackFailed
 from ops.freshness import Freshness, freshness
 from ops.importers.history import ParsedHistory
 from ops.importers.units import UnitMissing
-from ops.importing import import_and_account, read_history
+from ops.importing import import_and_report, read_history
 from ops.printing import Column, Table, say, terminal
 from ops.sample_history import sample_history
 from ops.stack import running_stack
@@ -86,7 +86,7 @@ def _history(console: Console, file: Path | None, format: str, unit: str | None)
 def _show_main_job(
     console: Console, engine: Engine, user_id: UUID, provider: str, history: ParsedHistory
 ) -> None:
-    report = import_and_account(engine, user_id, provider, history, console=console)
+    report = import_and_report(engine, user_id, provider, history, console=console)
     if not report.sessions_saved:
         raise OperatorError("nothing of the history could be stored; the reasons are above")
     fresh = _wait_until_fresh(engine, user_id)

@@ -1,4 +1,4 @@
-"""`stats-refresh import`: read a whole file, save its sessions, and account for every row."""
+"""`stats-refresh import`: read a whole file, save its sessions, and report on every row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich.progress import Progress as ProgressBar
 from sqlalchemy import Engine, create_engine
 
 from ops.errors import OperatorError
-from ops.import_account import account_lines, account_of, print_lines
+from ops.import_report import print_lines, report_lines, report_of
 from ops.importers import catalog, fitnotes, hevy, meets, strong, wodup
 from ops.importers.history import ParsedHistory
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
 from ops.importers.spool import temporary_space
 from tasks.config import database_url as parse_database_url
 
-__all__ = ["ImportReport", "Progress", "import_and_account", "import_file", "import_history", "read_history"]
+__all__ = ["ImportReport", "Progress", "import_and_report", "import_file", "import_history", "read_history"]
 
 _READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {
     "strong": strong.parse,
@@ -75,8 +75,8 @@ def _import_catalog(file: Path, unit: str | None, database_url: str) -> None:
         exercises = catalog.read_catalog(file, unit)
     with _engine(database_url) as engine, _printing(file):
         report = catalog.import_catalog(engine, exercises)
-        print_lines(account_of(report.skipped, report.remarks, catalog.account_lines(report)))
-    _refuse_nothing(file, sum(report.added.values()) + report.already_there)
+        print_lines(report_of(report.skipped, report.remarks, catalog.report_sums(report)))
+    _require_something_stored(file, sum(report.added.values()) + report.already_there)
 
 
 def _import_meets(file: Path, unit: str | None, user: UUID, lifter: str | None, database_url: str) -> None:
@@ -84,14 +84,14 @@ def _import_meets(file: Path, unit: str | None, user: UUID, lifter: str | None, 
         results = meets.read_meets(file, unit, lifter)
     with _engine(database_url) as engine, _printing(file):
         report = meets.import_meets(engine, user, results)
-        print_lines(account_of(report.skipped, report.remarks, meets.account_lines(report)))
-    _refuse_nothing(file, report.rows_taken)
+        print_lines(report_of(report.skipped, report.remarks, meets.report_sums(report)))
+    _require_something_stored(file, report.rows_taken)
 
 
 def _import_wodup(file: Path, unit: str | None, user: UUID, database_url: str) -> None:
     batch = wodup.read_batch(file, unit, user)
     with _engine(database_url) as engine, _printing(file):
-        print_lines(wodup.account_lines(wodup.import_batch(engine, file, batch)))
+        print_lines(wodup.report_lines(wodup.import_batch(engine, file, batch)))
 
 
 def _import_history(
@@ -99,13 +99,13 @@ def _import_history(
 ) -> None:
     history = read_history(file, format, unit)
     with _engine(database_url) as engine, _printing(file):
-        report = import_and_account(engine, user, format, history, timezone=timezone)
+        report = import_and_report(engine, user, format, history, timezone=timezone)
     if unit is not None and report.sessions_already_there:
         print_lines(["sessions that are already there keep their weights, whatever --unit says"])
-    _refuse_nothing(file, report.sessions_saved + report.sessions_already_there)
+    _require_something_stored(file, report.sessions_saved + report.sessions_already_there)
 
 
-def _refuse_nothing(file: Path, stored: int) -> None:
+def _require_something_stored(file: Path, stored: int) -> None:
     if not stored:
         raise OperatorError(f"{file}: nothing of it could be stored; the reasons are above")
 
@@ -152,7 +152,7 @@ def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
         return _READERS[format](file, unit)
 
 
-def import_and_account(
+def import_and_report(
     engine: Engine,
     user: UUID,
     provider: str,
@@ -161,7 +161,7 @@ def import_and_account(
     timezone: str = "UTC",
     console: Console | None = None,
 ) -> ImportReport:
-    """Save `history` behind a progress bar and print the account of its rows. Raises as `import_history`."""
+    """Save `history` behind a progress bar and print the report on its rows. Raises as `import_history`."""
     console = console or Console(markup=False, emoji=False, highlight=False)
     with _progress_bar(console) as bar:
         task = bar.add_task(f"importing {provider}", total=len(history.sessions))
@@ -173,7 +173,7 @@ def import_and_account(
             lambda done, total: bar.update(task, completed=done, total=total),
             timezone=timezone,
         )
-    print_lines(account_lines(report), console)
+    print_lines(report_lines(report), console)
     return report
 
 

@@ -11,7 +11,7 @@ from ops.importers.rows import Row, Rows
 from ops.importers.spool import Remarks, SkippedRows
 from ops.importers.tracking import contradiction
 
-_LONGEST_NAME_IN_REF = 200
+_LONGEST_TITLE_IN_REF = 200
 
 Skip = Callable[[int, str], None]
 """Takes the line and the reason of a row that is not taken."""
@@ -91,7 +91,7 @@ def _source_ref(row: Row) -> str:
     """Return what a later export of the same workout prints too."""
     printed = row.started_at_local or row.session_date
     # A very long title would not fit into the index that finds the session again.
-    title = row.title if len(row.title) <= _LONGEST_NAME_IN_REF else sha256(row.title.encode()).hexdigest()
+    title = row.title if len(row.title) <= _LONGEST_TITLE_IN_REF else sha256(row.title.encode()).hexdigest()
     return f"{printed.isoformat()} {title}".rstrip()
 
 

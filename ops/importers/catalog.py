@@ -36,7 +36,6 @@ _OPTIONAL = (
 )  # fmt: skip
 _FORMAT = Format("a list of exercises", {name: name for name in _REQUIRED + _OPTIONAL}, _REQUIRED)
 
-# Stands for "no load" only where the exercise is one of jumping or holding: a sled is "other", too.
 _NO_LOAD = frozenset({"", "body only", "exercise ball", "foam roll"})
 _LONGEST_ID = 200
 _LONGEST_NAME = 200
@@ -84,7 +83,7 @@ class CatalogReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Added:
+class _Outcome:
     """Whether an exercise is new, and else how the one that is there differs."""
 
     is_new: bool
@@ -139,8 +138,8 @@ def import_catalog(engine: Engine, catalog: Catalog) -> CatalogReport:
     return CatalogReport(data_rows, added, already_there, skipped, remarks)
 
 
-def account_lines(report: CatalogReport) -> Iterator[str]:
-    """Yield the account of a list, without its skipped rows."""
+def report_sums(report: CatalogReport) -> Iterator[str]:
+    """Yield the sums of a list; `report.skipped` has the rows that are not taken."""
     added = sum(report.added.values())
     by_tracking = ", ".join(f"{count} {tracking}" for tracking, count in sorted(report.added.items()))
     yield f"{added} exercises added{f' ({by_tracking})' if added else ''}, {report.already_there} already there"
@@ -150,13 +149,13 @@ def account_lines(report: CatalogReport) -> Iterator[str]:
     )
 
 
-def _add(connection: Connection, exercise: CatalogExercise) -> _Added:
+def _add(connection: Connection, exercise: CatalogExercise) -> _Outcome:
     fields = {"id": exercise.id, "name": exercise.name, "tracking": exercise.tracking}
     stored = connection.execute(_STORED, fields).one_or_none()
     if stored is None:
         with connection.begin_nested() as attempt:
             if connection.execute(_ADD, fields).scalar_one()["created"]:
-                return _Added(is_new=True)
+                return _Outcome(is_new=True)
             # Somebody has added it since we looked: theirs stays as it is.
             attempt.rollback()
         stored = connection.execute(_STORED, fields).one()
@@ -169,8 +168,8 @@ def _add(connection: Connection, exercise: CatalogExercise) -> _Added:
     if stored.archived_at is not None:
         differences.append("archived there")
     if not differences:
-        return _Added(is_new=False)
-    return _Added(is_new=False, difference=f"{exercise.id} is left as it is: {'; '.join(differences)}")
+        return _Outcome(is_new=False)
+    return _Outcome(is_new=False, difference=f"{exercise.id} is left as it is: {'; '.join(differences)}")
 
 
 def _exercise(header: Header, record: Record) -> CatalogExercise:
@@ -190,6 +189,7 @@ def _tracking(cells: Mapping[str, str]) -> Tracking:
         return cast(Tracking, stated)
     category = cells["category"].casefold()
     equipment = cells["equipment"].casefold()
+    # A box to jump on is "other", and no load; but so is a sled.
     has_no_load = equipment in _NO_LOAD or (category == "plyometrics" and equipment == "other")
     if category == "cardio":
         return "distance_duration"

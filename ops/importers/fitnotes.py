@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ops.errors import OperatorError
 from ops.importers.cells import BrokenRowError, Numbers, calendar_day, shown
-from ops.importers.csv_records import Record, TextFile, records, text_file
+from ops.importers.csv_records import Record, TextFile, text_file
 from ops.importers.header import Format, Header, read_header
 from ops.importers.history import (
     MAX_DISTANCE_M,
@@ -29,7 +29,7 @@ from ops.importers.history import (
     ParsedHistory,
     performed_set,
 )
-from ops.importers.reading import read_rows
+from ops.importers.reading import data_records, read_rows
 from ops.importers.rows import Row
 from ops.importers.spool import Remarks
 from ops.importers.units import KG_PER_UNIT, Unit, WeightUnits, asked_unit, metres_per, weight_unit
@@ -76,11 +76,9 @@ def _stated_unit(path: Path, header: Header) -> Unit | None:
 
 def _categories(file: TextFile, header: Header) -> frozenset[str]:
     """Return the categories of the rows that have as many columns as the header."""
-    data = records(file.lines(), header.delimiter, len(header.places))
-    next(data)
     return frozenset(
         record.fields[header.places["Category"]].strip()
-        for record in data
+        for record in data_records(file, header)
         if record.fields is not None and len(record.fields) == len(header.places)
     )
 
@@ -151,10 +149,8 @@ class _RowReader:
             return False
         try:
             self._row(record)
-        except (
-            BrokenRowError,
-            OperatorError,
-        ):  # the latter where a unit is missing, or contradicts the option
+        # A way to read the row may also be wrong by a unit that is missing, or that contradicts the option.
+        except (BrokenRowError, OperatorError):
             return False
         return True
 

@@ -71,10 +71,11 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     asked = asked_unit(unit)
     with text_file(path, _FORMAT.expected) as file:
         header = read_header(path, file.first_line(), _FORMAT)
-        weight = _one_of(path, header, _WEIGHT_COLUMNS) or _missing_weight(path)
-        WeightUnits(path, "Hevy", _WEIGHT_COLUMNS[weight], asked)
+        weight_column = _one_of(path, header, _WEIGHT_COLUMNS) or _missing_weight(path)
+        distance_column = _one_of(path, header, _METRES)
+        WeightUnits(path, "Hevy", _WEIGHT_COLUMNS[weight_column], asked)
         remarks = Remarks()
-        reader = _RowReader(header, weight, _one_of(path, header, _METRES), _dates(file, header), remarks)
+        reader = _RowReader(header, weight_column, distance_column, _dates(file, header), remarks)
         return read_rows(file, header, reader.read, remarks)
 
 
@@ -103,11 +104,16 @@ def _dates(file: TextFile, header: Header) -> Dates:
 
 class _RowReader:
     def __init__(
-        self, header: Header, weight: str, distance: str | None, dates: Dates, remarks: Remarks
+        self,
+        header: Header,
+        weight_column: str,
+        distance_column: str | None,
+        dates: Dates,
+        remarks: Remarks,
     ) -> None:
         self._header = header
-        self._weight = weight
-        self._distance = distance
+        self._weight_column = weight_column
+        self._distance_column = distance_column
         self._dates = dates
         self._remarks = remarks
         self._numbers = Numbers(header.delimiter)
@@ -138,12 +144,12 @@ class _RowReader:
         if set_type is None:
             raise BrokenRowError(f"set_type {shown(cells['set_type'])} is not a known kind of set")
         numbers = self._numbers
-        factor = KG_PER_UNIT[_WEIGHT_COLUMNS[self._weight]]
+        factor = KG_PER_UNIT[_WEIGHT_COLUMNS[self._weight_column]]
         duration = cells.get("duration_seconds", "")
         return performed_set(
             line,
             set_type,
-            weight_kg=numbers.measure(self._weight, cells[self._weight], factor, MAX_WEIGHT_KG),
+            weight_kg=numbers.measure(self._weight_column, cells[self._weight_column], factor, MAX_WEIGHT_KG),
             reps=numbers.whole("reps", cells["reps"], MAX_REPS),
             distance_m=self._distance_of(cells),
             duration_seconds=numbers.whole("duration_seconds", duration, MAX_DURATION_SECONDS),
@@ -151,7 +157,7 @@ class _RowReader:
         )
 
     def _distance_of(self, cells: Mapping[str, str]) -> Decimal | None:
-        column = self._distance
+        column = self._distance_column
         if column is None:
             return None
         return self._numbers.distance(column, cells[column], _METRES[column], MAX_DISTANCE_M)

@@ -1,6 +1,6 @@
 """The neutral model between a foreign file and our sessions.
 
-A reader produces a `ParsedHistory`; `ops.importing` saves it. Weights are kilograms to 0.01, distances metres
+A reader produces a `ParsedHistory`; `ops.importers.saving` saves it. Weights are kilograms to 0.01, distances metres
 to 0.01, durations whole seconds. Assistance is a *negative* weight here; whether it is allowed, and that its
 absolute value is stored, is decided by `ops.importers.tracking`, once the exercise's real tracking is known.
 """

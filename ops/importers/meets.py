@@ -145,8 +145,8 @@ def import_meets(engine: Engine, user: UUID, results: MeetResults) -> MeetReport
     return MeetReport(len(taken), results.rows_of_others, lifts, skipped, remarks)
 
 
-def account_lines(report: MeetReport) -> Iterator[str]:
-    """Yield the account of a list, without its skipped rows."""
+def report_sums(report: MeetReport) -> Iterator[str]:
+    """Yield the sums of a list; `report.skipped` has the rows that are not taken."""
     deleted, refused = report.lifts["deleted since"], report.lifts["refused"]
     yield (
         f"{report.lifts['recorded']} tested 1RMs recorded, {report.lifts['already there']} already there"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from decimal import Decimal
 from hashlib import sha256
@@ -21,12 +21,18 @@ def session_payload(
     session: ImportedSession,
     started_at: datetime | None,
     blocks: Iterable[tuple[str, ImportedBlock]],
+    left_out: Collection[str] = (),
 ) -> str:
     """Return the payload that saves `blocks`, each with the id of its exercise, as what `session` had.
 
     Its mutation id is the same in every attempt, so one whose answer was lost replays. The content is part of
-    it: the same workout read with another --unit is another mutation.
+    it: the same workout read with another --unit is another mutation. So is what stands under the exercises
+    `left_out`, of which nothing is saved: the same workout with and without it is one.
     """
+    parts = [
+        _given(exercise_id=exercise_id, notes=block.notes, sets=[_set_payload(a_set) for a_set in block.sets])
+        for exercise_id, block in blocks
+    ]
     fields = _given(
         expected_user_id=str(user),
         session_date=session.session_date.isoformat(),
@@ -36,16 +42,10 @@ def session_payload(
         notes=session.notes,
         source=source,
         source_ref=session.source_ref,
-        exercises=[
-            _given(
-                exercise_id=exercise_id,
-                notes=block.notes,
-                sets=[_set_payload(a_set) for a_set in block.sets],
-            )
-            for exercise_id, block in blocks
-        ],
+        exercises=parts,
     )
     content = sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    fields["exercises"] = [part for part in parts if part["exercise_id"] not in left_out]
     return json.dumps(fields | {"mutation_id": str(uuid5(_MUTATIONS, content))})
 
 

@@ -45,6 +45,7 @@ MOST_SESSIONS = 10
 MOST_SETS = 500
 
 _ALREADY = "session already imported"
+_DELETED = f"{_ALREADY}, and deleted since"
 
 _STORED_REFS = text(
     "select source_ref from public.workout_sessions"
@@ -79,10 +80,11 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class _Exercise:
-    """What a name stands for: the exercise, or why there is none."""
+    """What a name stands for: the exercise, or why there is none; an archived one takes no sets."""
 
     exercise_id: str
     tracking: Tracking
+    is_archived: bool = False
     refusal: str | None = None
 
 
@@ -135,7 +137,7 @@ def time_zone(name: str) -> tzinfo:
 
 
 class _Saving:
-    """One import under way, and its account so far."""
+    """One import under way, and its report so far."""
 
     def __init__(
         self, engine: Engine, user: UUID, provider: str, zone: tzinfo, history: ParsedHistory
@@ -182,7 +184,7 @@ class _Saving:
             self._save(ready)
 
     def report(self) -> ImportReport:
-        """Return the account of the whole history."""
+        """Return the report on the whole history."""
         return ImportReport(
             sessions_saved=self.saved,
             sessions_already_there=self._already_there,
@@ -199,18 +201,26 @@ class _Saving:
         if session.source_ref in self._stored_refs:
             self._leave(_lines(session.sets()), _ALREADY)
             return None
-        blocks = self._storable_blocks(session)
-        if not blocks:
-            self._refused += 1
-            return None
+        blocks = self._fitting_blocks(session)
+        archived = {id for id, block in blocks if self._exercises[block.exercise].is_archived}
         sets = [a_set for _, block in blocks for a_set in block.sets]
+        kept = [a_set for id, block in blocks if id not in archived for a_set in block.sets]
         printed = session.started_at_local
         started_at = None if printed is None else printed.replace(tzinfo=self._zone)
-        if same := self._others.same_workout(session.session_date, started_at, sets):
-            self._leave(_lines(sets), same)
+        # Another app's export may have come in before its exercise was archived, or after.
+        for found in (sets, kept) if archived else (sets,):
+            if found and (same := self._others.same_workout(session.session_date, started_at, found)):
+                self._leave(_lines(sets), same)
+                return None
+        for id, block in blocks:
+            if id in archived:
+                reason = f'"{block.exercise}" is archived: bring it back with upsert_exercise_v1'
+                self._skip(_lines(block.sets), reason)
+        if not kept:
+            self._refused += 1
             return None
-        payload = session_payload(self._user, self._provider, session, started_at, blocks)
-        return _Ready(session.source_ref, payload, _lines(sets))
+        payload = session_payload(self._user, self._provider, session, started_at, blocks, archived)
+        return _Ready(session.source_ref, payload, _lines(kept))
 
     def _save(self, ready: Sequence[_Ready]) -> None:
         """Save what is `ready` in one transaction; where any of it is refused, each in a transaction of its own."""
@@ -236,7 +246,7 @@ class _Saving:
     def _count(self, one: _Ready, receipt: Mapping[str, Any]) -> None:
         if receipt["replayed"]:
             # A receipt outlives its session: what an earlier import had saved may have been deleted.
-            self._leave(one.lines, _ALREADY if self._is_stored(one) else f"{_ALREADY}, and deleted since")
+            self._leave(one.lines, _ALREADY if self._is_stored(one) else _DELETED)
             return
         self._requested_version = int(receipt["statsRequestedVersion"])
         self.saved += 1
@@ -245,6 +255,10 @@ class _Saving:
     def _refuse(self, one: _Ready, reason: str) -> None:
         if self._is_stored(one):
             self._leave(one.lines, _ALREADY)
+            return
+        if reason.startswith("$.mutation_id:"):
+            # Imported before with sets whose exercise is archived now, or without those of one that is back.
+            self._leave(one.lines, _DELETED)
             return
         self._skip(one.lines, f"session refused by the database: {reason}")
         self._refused += 1
@@ -264,7 +278,7 @@ class _Saving:
         for line in lines:
             self._skipped.add(line, reason)
 
-    def _storable_blocks(self, session: ImportedSession) -> list[tuple[str, ImportedBlock]]:
+    def _fitting_blocks(self, session: ImportedSession) -> list[tuple[str, ImportedBlock]]:
         """Return the blocks with their exercises' ids, without the sets that these exercises do not allow."""
         blocks = []
         for block in session.blocks:
@@ -300,7 +314,7 @@ class _Saving:
             if reason is None:
                 raise
             return _Exercise("", tracking, refusal=f"exercise refused by the database: {reason}")
-        return _Exercise(resolved["exercise_id"], resolved["tracking"])
+        return _Exercise(resolved["exercise_id"], resolved["tracking"], resolved["archived"])
 
 
 def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[ImportedSession]]:

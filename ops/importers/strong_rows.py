@@ -136,13 +136,20 @@ def _date_time(text: str) -> datetime:
     match = _DATE_TIME.fullmatch(text)
     if match is not None:
         year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-        if match[7] is not None:
-            hour = hour % 12 + (12 if match[7] in "Pp" else 0) if 1 <= hour <= 12 else 24
         try:
+            if match[7] is not None:
+                hour = _hour_of_day(hour, is_pm=match[7] in "Pp")
             return datetime(year, month, day, hour, minute, second)
         except ValueError:
             pass
     raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31 18:30:00")
+
+
+def _hour_of_day(hour: int, *, is_pm: bool) -> int:
+    """Return an hour of a clock with AM and PM as one of 24; raises ValueError where such a clock has no such hour."""
+    if not 1 <= hour <= 12:
+        raise ValueError(f"{hour} is not an hour from 1 to 12")
+    return hour % 12 + (12 if is_pm else 0)
 
 
 def _seconds(text: str, seconds_per_word: Mapping[str, int]) -> int | None:

@@ -47,7 +47,7 @@ def read_batch(path: Path, unit: str | None, user: UUID) -> dict[str, Any]:
 
 
 def import_batch(engine: Engine, path: Path, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Import `batch` and return the database's account of it; raises OperatorError where it is refused."""
+    """Import `batch` and return the database's report of it; raises OperatorError where it is refused."""
     try:
         with transaction(engine, service()) as connection:
             answer: dict[str, Any] = connection.scalar(_IMPORT, {"batch": json.dumps(batch)})
@@ -58,8 +58,8 @@ def import_batch(engine: Engine, path: Path, batch: Mapping[str, Any]) -> dict[s
     return answer
 
 
-def account_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the account in lines: results, sets, placeholders, and what contradicts an exercise."""
+def report_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the report of a batch in lines: results, sets, placeholders, and what contradicts an exercise."""
     return [
         f"{answer['results_saved']} sessions saved, {answer['results_already_there']} already there,"
         f" {answer['results_skipped']} not stored, of {answer['results']} results",

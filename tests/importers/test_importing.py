@@ -25,7 +25,7 @@ from support.histories import (
 from ops.errors import OperatorError
 from ops.importers.history import ImportedSet, ParsedHistory
 from ops.importers.saving import MOST_SESSIONS
-from ops.importing import import_and_account, import_file, import_history, read_history
+from ops.importing import import_and_report, import_file, import_history, read_history
 from ops.sample_history import PROVIDER, sample_history
 
 
@@ -233,6 +233,102 @@ def test_a_refused_session_takes_no_other_of_its_transaction_with_it(database, u
     assert receipts == [(report.sessions_saved, report.sessions_saved)]
 
 
+@pytest.fixture
+def archive(database, user):
+    """Archive the account's exercise of a name, or bring it back."""
+
+    def archive(name, back=False):
+        me = database.as_account(user)
+        exercise = me.value("select id from public.exercises where name = :name", name=name)
+        if back:
+            me(
+                "select public.upsert_exercise_v1(:name, 'weight_reps', :me, :x)",
+                name=name,
+                me=user,
+                x=exercise,
+            )
+        else:
+            me("select public.archive_exercise_v1(:x, :me)", x=exercise, me=user)
+
+    return archive
+
+
+ARCHIVED = '"Bench" is archived: bring it back with upsert_exercise_v1'
+
+
+def test_an_archived_exercise_costs_its_own_rows(database, user, archive):
+    import_history(
+        database.engine, user, "strong", history(session(block("Squat", lift(2)), block("Bench", lift(3))))
+    )
+    archive("Bench")
+    later = history(
+        session(block("Squat", lift(2)), block("Bench", lift(3), lift(4)), ref="two"),
+        session(block("Bench", lift(5)), ref="three"),
+        session(block("Bench", lift(6)), block("Squat", lift(7)), block("Bench", lift(8)), ref="four"),
+    )
+    report = import_history(database.engine, user, "strong", later)
+    assert (report.sessions_saved, report.sessions_refused, report.sets_taken) == (2, 1, 2)
+    assert [(row.line, row.reason) for row in report.skipped] == [(n, ARCHIVED) for n in (3, 4, 5, 6, 8)]
+    assert adds_up(report)
+    assert [row[1] for row in stored_sessions(database, user)] == ["four", "one", "two"]
+
+    again = import_history(database.engine, user, "strong", later)
+    assert (again.sessions_saved, again.sessions_already_there, again.sessions_refused) == (0, 2, 1)
+    assert adds_up(again)
+
+
+@pytest.mark.parametrize("archived_at", ["the second import", "the first import"])
+def test_a_session_deleted_since_stays_deleted_whatever_is_archived(database, user, archive, archived_at):
+    import_history(database.engine, user, "strong", history(session(block("Bench", lift(2)), ref="before")))
+    read = history(
+        session(block("Squat", lift(2)), block("Bench", lift(3))), session(block("Row", lift(4)), ref="two")
+    )
+    if archived_at == "the first import":
+        archive("Bench")
+    import_history(database.engine, user, "strong", read)
+    me = database.as_account(user)
+    for session_id in me("select id from public.workout_sessions where source_ref in ('one', 'two')"):
+        me(
+            "select public.delete_session_v5(:session, :me, gen_random_uuid())",
+            session=session_id[0],
+            me=user,
+        )
+    archive("Bench", back=archived_at == "the first import")
+
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_already_there, report.sessions_refused) == (0, 2, 0)
+    assert {row.line: row.reason for row in report.skipped if row.reason != ARCHIVED} == dict.fromkeys(
+        [2, 3, 4] if archived_at == "the first import" else [2, 4],
+        "session already imported, and deleted since",
+    )
+    assert adds_up(report)
+    assert [row[1] for row in stored_sessions(database, user)] == ["before"]
+
+
+@pytest.mark.parametrize("archived_first", [False, True])
+def test_what_another_app_brought_is_known_whatever_is_archived(database, user, archive, archived_first):
+    import_history(database.engine, user, "hevy", history(session(block("Bench", lift(2)), ref="before")))
+    database.admin("update public.exercise_external_mappings set owner_user_id = null")
+    database.admin("update public.workout_sessions set session_date = '2020-01-01'")
+    if archived_first:
+        archive("Bench")
+    read = history(session(block("Squat", lift(2)), block("Bench", lift(3))))
+    import_history(database.engine, user, "hevy", read)
+    if not archived_first:
+        archive("Bench")
+    database.admin(
+        "insert into public.exercise_external_mappings (provider, external_id, exercise_id)"
+        " select 'strong', external_id, exercise_id from public.exercise_external_mappings"
+    )
+
+    report = import_history(database.engine, user, "strong", read)
+    assert (report.sessions_saved, report.sessions_already_there) == (0, 1)
+    assert {row.reason for row in report.skipped} == {
+        "the same sets of the same day are already there from hevy"
+    }
+    assert adds_up(report)
+
+
 def test_a_transaction_is_bounded_by_its_sessions_and_its_sets(database, user):
     many_sets = [session(block("Bench", *map(lift, range(300))), ref=f"long {n}") for n in range(3)]
     short = [session(block("Bench", lift(1000 + n)), ref=f"short {n:02}") for n in range(MOST_SESSIONS + 1)]
@@ -337,7 +433,7 @@ def test_the_printed_account_takes_names_for_text(database, user):
     bad = session(block("[red]Dip[/red] :smile:", lift(2)), ref="x")
     read = history(bad)
     tracked = ParsedHistory(read.sessions, (), 1, {"[red]Dip[/red] :smile:": "reps_only"})
-    import_and_account(database.engine, user, "strong", tracked, console=console)
+    import_and_report(database.engine, user, "strong", tracked, console=console)
     printed = console.file.getvalue()
     assert 'a weight on "[red]Dip[/red] :smile:"' in printed
     assert "0 sets taken + 1 rows skipped = 1 data rows" in printed
@@ -348,7 +444,7 @@ def test_the_printed_account_has_nothing_that_a_terminal_obeys(database, user):
     name = "\x1b]0;title\x07Dip\x1b[31m"
     read = history(session(block(name, lift(2)), ref="x"))
     tracked = ParsedHistory(read.sessions, (), 1, {name: "reps_only"})
-    import_and_account(database.engine, user, "strong", tracked, console=console)
+    import_and_report(database.engine, user, "strong", tracked, console=console)
     printed = console.file.getvalue()
     assert "Dip" in printed
     assert all(character.isprintable() or character == "\n" for character in printed)

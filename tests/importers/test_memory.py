@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from ops.import_account import account_lines
+from ops.import_report import report_lines
 from ops.importers import fitnotes, hevy, strong
 from ops.importing import import_history
 
@@ -107,7 +107,7 @@ def test_reading_takes_no_more_memory_for_more_rows(tmp_path, parse, write_file:
     assert peak_of(lambda: read(many)) - peak_of(lambda: read(few)) < NOISE
 
 
-def test_an_account_of_many_skipped_rows_takes_no_more_memory(database, tmp_path):
+def test_a_report_of_many_skipped_rows_takes_no_more_memory(database, tmp_path):
     """All that is there already is skipped, and all of it is named."""
 
     def imported_again(rows: int) -> Callable[[], None]:
@@ -119,7 +119,7 @@ def test_an_account_of_many_skipped_rows_takes_no_more_memory(database, tmp_path
         def again() -> None:
             report = import_history(database.engine, user, "strong", history)
             assert len(report.skipped) == report.data_rows == rows
-            assert sum(1 for _ in account_lines(report)) >= rows // 10
+            assert sum(1 for _ in report_lines(report)) >= rows // 10
 
         return again
 

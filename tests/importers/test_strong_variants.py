@@ -209,7 +209,10 @@ def test_clocks(export, printed, hour):
     assert session.session_date == date(2024, 1, 8)
 
 
-@pytest.mark.parametrize("printed", ["2024-01-08 13:30:00 PM", "2024-01-08 25:30:00", "2024-13-08 18:30:00"])
+@pytest.mark.parametrize(
+    "printed",
+    ["2024-01-08 13:30:00 PM", "2024-01-08 0:30:00 AM", "2024-01-08 25:30:00", "2024-13-08 18:30:00"],
+)
 def test_clocks_that_do_not_exist(export, printed):
     good = "2024-01-08 18:30:00,Push,1h,Bench,1,60,8,0,0,,,"
     history = parse(export(COLUMNS, f"{printed},Push,1h,Bench,1,60,8,0,0,,,", good), "kg")

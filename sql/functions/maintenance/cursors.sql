@@ -42,7 +42,7 @@ as $$
 $$;
 
 -- The page failed: counts it and keeps the cursor, so that the next page begins where this one did. next_retry_at is
--- when the beat comes round; an operator may call the page before.
+-- a guess that nothing waits for: the schedule, which SQL does not know, says when the next page comes.
 create or replace function stats_private.fail_page(p_job text, p_sqlstate text, p_error text)
 returns jsonb
 language plpgsql

@@ -1,4 +1,4 @@
-"""What `stats-refresh import` says without a database: wrong options, an unreachable server, the account."""
+"""What `stats-refresh import` says without a database: wrong options, an unreachable server, the report."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.console import Console
 from sqlalchemy import create_engine
 
 from ops.errors import OperatorError
-from ops.import_account import account_lines
+from ops.import_report import report_lines
 from ops.importers.history import ParsedHistory, Remark, SkippedRow
 from ops.importers.spool import SkippedRows
-from ops.importing import ImportReport, import_and_account, import_file, read_history
+from ops.importing import ImportReport, import_and_report, import_file, read_history
 from ops.sample_history import sample_history
 
 USER = UUID("00000000-0000-4000-8000-000000000001")
@@ -34,10 +34,10 @@ def report(skipped=(), remarks=(), taken=10):
     )
 
 
-def test_the_account_adds_up_and_groups_by_reason():
+def test_the_report_adds_up_and_groups_by_reason():
     skipped = [SkippedRow(line, "a rest timer, not a set") for line in (9, 2, 3, 4, 6)]
     skipped.append(SkippedRow(20, 'Reps "8.5" is not a whole number'))
-    assert [*account_lines(report(skipped, [Remark(7, "distances were read as miles")]))] == [
+    assert [*report_lines(report(skipped, [Remark(7, "distances were read as miles")]))] == [
         "  skipped 5: a rest timer, not a set (lines 2-4, 6, 9)",
         '  skipped 1: Reps "8.5" is not a whole number (line 20)',
         "  note: distances were read as miles (line 7)",
@@ -46,10 +46,10 @@ def test_the_account_adds_up_and_groups_by_reason():
     ]
 
 
-def test_the_account_names_every_line_of_every_reason():
+def test_the_report_names_every_line_of_every_reason():
     skipped = [SkippedRow(line, "a rest timer, not a set") for line in range(2, 82, 2)]
     skipped += [SkippedRow(line, f"reason {line}") for line in range(101, 131)]
-    *lines, _, _ = account_lines(report(skipped))
+    *lines, _, _ = report_lines(report(skipped))
     assert lines[:3] == [
         "  skipped 40: a rest timer, not a set (lines 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,",
         "    32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60,",
@@ -100,7 +100,7 @@ def test_a_database_url_of_another_kind(tmp_path):
 def test_an_unreachable_database_is_one_line_that_says_what_to_do():
     console = Console(file=io.StringIO())
     with pytest.raises(OperatorError) as stopped:
-        import_and_account(create_engine(NOBODY_LISTENS), USER, "sample", sample_history(), console=console)
+        import_and_report(create_engine(NOBODY_LISTENS), USER, "sample", sample_history(), console=console)
     message = str(stopped.value)
     assert "no connection to the database" in message
     assert "STATS_REFRESH_DATABASE_URL" in message

@@ -23,17 +23,17 @@ def print_lines(lines: Iterable[str], console: Console | None = None) -> None:
         console.print(printable, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def account_lines(report: ImportReport) -> Iterator[str]:
-    """Yield the account of a history: every skipped row with its reason, remarks, sets and sessions."""
+def report_lines(report: ImportReport) -> Iterator[str]:
+    """Yield the report of a history: every skipped row with its reason, remarks, sets and sessions."""
     refused = f", {report.sessions_refused} not stored" if report.sessions_refused else ""
     sums = (
         f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows",
         f"{report.sessions_saved} sessions saved, {report.sessions_already_there} already there{refused}",
     )
-    return account_of(report.skipped, report.remarks, sums)
+    return report_of(report.skipped, report.remarks, sums)
 
 
-def account_of(skipped: SkippedRows, remarks: Listed[Remark], sums: Iterable[str]) -> Iterator[str]:
+def report_of(skipped: SkippedRows, remarks: Listed[Remark], sums: Iterable[str]) -> Iterator[str]:
     """Yield every skipped row with its reason, the remarks, and the `sums` of the whole."""
     with temporary_space():  # the skipped rows are put in order there
         yield from _skipped_lines(skipped)
