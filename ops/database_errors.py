@@ -10,6 +10,7 @@ _CONNECTION_FAILED = ("08", "28", "3D", "57P")
 """Classes of SQLSTATE: connection, authorisation, no such database, server going down."""
 _NOT_OF_THIS_RELEASE = ("42883", "42P01", "42703", "3F000")
 """No such function, table, column or schema."""
+_NO_MEMBER = "permission denied to set role"
 _NO_SUCH_ROLE = ('invalid value for parameter "role"', 'role "service_role" does not exist')
 _REFUSALS = ("22023", "42501", "55000", "P0002", "22P02")
 """SQLSTATEs of answers: a value, a right, a state or a row that is not there, or no value at all."""
@@ -25,11 +26,22 @@ def operator_error(error: DBAPIError) -> OperatorError | None:
         return OperatorError(
             f"Postgres does not answer ({line}): start it or correct STATS_REFRESH_DATABASE_URL"
         )
-    if state in _NOT_OF_THIS_RELEASE or line.startswith(_NO_SUCH_ROLE):
+    if of_another_release(error):
         return OperatorError(f"the database is not at this release ({line}): run stats-refresh migrate")
+    if line.startswith(_NO_MEMBER):
+        return OperatorError(
+            f"{line}: grant service_role, authenticated, anon to the login in STATS_REFRESH_DATABASE_URL"
+        )
     if state in _REFUSALS:
         return OperatorError(line)
     return OperatorError(f"Postgres refuses with SQLSTATE {state}: {line}")
+
+
+def of_another_release(error: DBAPIError) -> bool:
+    """Tell whether something is not there that `migrate` makes."""
+    return getattr(error.orig, "pgcode", None) in _NOT_OF_THIS_RELEASE or first_line(error).startswith(
+        _NO_SUCH_ROLE
+    )
 
 
 def first_line(error: DBAPIError) -> str:

@@ -7,26 +7,63 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from ops.database_errors import first_line
+from ops.database_errors import first_line, of_another_release, operator_error
 from ops.errors import OperatorError
-from sql.migrate import DatabaseTooNew, Migrated
+from sql.migrate import DatabaseTooNew, Migrated, OwnerDenied, needs_migration
 from sql.migrate import migrate as migrate_engine
+from sql.roles import OWNER, AuthSchemaClosed
+from tasks.transaction import service, transaction
+
+
+class _MayNotMigrate(OperatorError):
+    """The login lacks a right that whoever migrates needs."""
 
 
 def migrate(url: str) -> Migrated:
-    """Migrate the database at `url`.
-
-    Raises OperatorError where a later release has been there, and where the login may not migrate.
-    """
+    """Migrate the database at `url`. Raises OperatorError where it, or the login, does not allow that."""
     engine = create_engine(url, poolclass=NullPool)
     try:
         return migrate_engine(engine)
+    except (DatabaseTooNew, AuthSchemaClosed) as error:
+        raise OperatorError(str(error)) from error
+    except OwnerDenied as error:
+        raise OperatorError(
+            f"{OWNER}, as which a migration acts, is refused ({error}): nothing was changed; give what this names to "
+            f"{OWNER} (ALTER ... OWNER TO) or rename it, then run stats-refresh migrate again"
+        ) from error
+    except DBAPIError as error:
+        if isinstance(error.orig, errors.LockNotAvailable):
+            raise OperatorError(
+                f"a long transaction, such as pg_dump's, holds a table that the migration alters ({first_line(error)}):"
+                " nothing was changed, run stats-refresh migrate again when it has ended"
+            ) from error
+        if isinstance(error.orig, errors.InsufficientPrivilege):
+            raise _MayNotMigrate(
+                f"{engine.url.username or 'this login'} may not migrate the database ({first_line(error)}): run "
+                "stats-refresh migrate as a superuser, or as the role that migrated it before"
+            ) from error
+        raise
+
+
+def ensure_migrated(url: str) -> None:
+    """Migrate the database at `url` unless it is at this release, which a worker's login is enough to tell.
+
+    Raises OperatorError as `migrate` does, and where a login that may not migrate is no worker's either.
+    """
+    no_worker: OperatorError | None = None
+    try:
+        with transaction(create_engine(url, poolclass=NullPool), service()) as connection:
+            if not needs_migration(connection):
+                return
     except DatabaseTooNew as error:
         raise OperatorError(str(error)) from error
     except DBAPIError as error:
-        if not isinstance(error.orig, errors.InsufficientPrivilege):
+        if isinstance(error.orig, errors.InsufficientPrivilege):
+            # A login that may migrate lends itself the API's roles there.
+            no_worker = operator_error(error)
+        elif not of_another_release(error):
             raise
-        raise OperatorError(
-            f"{engine.url.username or 'this login'} may not migrate the database ({first_line(error)}): name a "
-            "superuser, or the role that migrated it before, in STATS_REFRESH_DATABASE_URL"
-        ) from error
+    try:
+        migrate(url)
+    except _MayNotMigrate as error:
+        raise (no_worker or OperatorError(f"the database is not at this release: {error}")) from error

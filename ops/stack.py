@@ -133,10 +133,12 @@ class _Plan:
         ]
 
     def _migrate(self) -> None:
-        from ops.migrate import migrate
+        from ops.migrate import ensure_migrated, migrate
 
-        migrate(self.urls.admin_url)
-        if self._postgres is not None:
+        if self._postgres is None:
+            ensure_migrated(self.urls.database_url)
+        else:
+            migrate(self.urls.admin_url)
             create_worker_role(self.urls.admin_url)
 
     def _worker(self, queue: str, *, processes: int = 2) -> Service:

@@ -13,7 +13,6 @@ from ops.printing import Column, Table
 Status = dict[str, Any]
 _WRONG = "red"
 _UNUSUAL = "yellow"
-_OF_A_FAILING_JOB = (("at cursor", "cursor"), ("not before", "next_retry_at"))
 
 
 def status_table(status: Status) -> Table:
@@ -39,7 +38,9 @@ def _alerts(status: Status) -> Iterator[tuple[str, Text]]:
     for alert in status["alerts"]:
         yield f"alert: {alert['subject']}", Text(f"{alert['text']}. {alert['action']}", _WRONG)
     if not status["messages_are_english"]:
-        yield "alert: language", Text("errors are not English: workers refuse to start", _WRONG)
+        problem = "errors are not English: workers refuse to start"
+        remedy = "Run ALTER DATABASE ... SET lc_messages = 'C' and start them again"
+        yield "alert: language", Text(f"{problem}. {remedy}", _WRONG)
     if not status["alerts"] and status["messages_are_english"]:
         yield "alerts", Text("none")
 
@@ -105,7 +106,9 @@ def _maintenance(jobs: Status) -> Iterator[tuple[str, Text]]:
     for job, state in sorted(jobs.items()):
         if state["attempt_count"]:
             parts = [f"{state['attempt_count']} failed in a row, the last with {state['last_error']}"]
-            parts += [f"{name} {state[key]}" for name, key in _OF_A_FAILING_JOB if state[key] is not None]
+            # Not next_retry_at: the schedule decides when the job is tried again, and may say something else.
+            if state["cursor"] is not None:
+                parts.append(f"at cursor {state['cursor']}")
             yield f"  {job}", Text("; ".join(parts), _WRONG)
 
 

@@ -15,7 +15,7 @@ from psycopg2 import errors
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from sql.functions import apply_functions
+from sql.functions import apply_functions, sql_files
 from sql.roles import OWNER, create_roles
 
 _ATTEMPTS = 30
@@ -24,6 +24,10 @@ _LOCK_KEY = "stats-refresh:migrate"
 
 class DatabaseTooNew(Exception):
     """The database was migrated by a later release than this one."""
+
+
+class OwnerDenied(Exception):
+    """Something that the migration needs belongs to another role than its owner; the text is the server's line."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ def migrate(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Migr
     """Migrate the database behind `engine`; safe to repeat, from two processes at once, and with workers running.
 
     Waits for any table lock only briefly and starts over, so that saves never queue behind a waiting migration;
-    `pause(seconds)` is called between attempts. Raises DatabaseTooNew for a database of a later release.
+    `pause(seconds)` is called between attempts. Raises DatabaseTooNew for a database of a later release, OwnerDenied
+    and AuthSchemaClosed where another role has to give something first.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -55,6 +60,22 @@ def migrate(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Migr
     raise AssertionError("unreachable: the last attempt raises")
 
 
+def needs_migration(connection: Connection) -> bool:
+    """Tell whether `migrate` would change anything, on a connection that acts as `service_role`.
+
+    Fails with 42883 on a database that has never been migrated, or by a release that can't tell. Raises
+    DatabaseTooNew.
+    """
+    release = connection.scalar(text("select public.stats_refresh_release_v1()"))
+    scripts = ScriptDirectory.from_config(alembic_config(connection))
+    step = release["schema_step"]
+    if step not in {script.revision for script in scripts.walk_revisions()}:
+        raise _too_new(step)
+    return step != scripts.get_current_head() or any(
+        release["files"].get(file.name) != file.sha256 for file in sql_files()
+    )
+
+
 def _migrate(connection: Connection) -> Migrated:
     connection.execute(
         text("select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(:key, 0))"),
@@ -63,6 +84,15 @@ def _migrate(connection: Connection) -> Migrated:
     connection.execute(text("set local lock_timeout = '500ms'"))
     create_roles(connection)
     connection.execute(text(f"set local role {OWNER}"))
+    try:
+        return _migrate_as_owner(connection)
+    except DBAPIError as error:
+        if isinstance(error.orig, errors.InsufficientPrivilege):
+            raise OwnerDenied(error.orig.diag.message_primary) from error
+        raise
+
+
+def _migrate_as_owner(connection: Connection) -> Migrated:
     before = _schema_version(connection)
     config = alembic_config(connection)
     newest = ScriptDirectory.from_config(config).get_current_head()
@@ -70,10 +100,14 @@ def _migrate(connection: Connection) -> Migrated:
     try:
         command.upgrade(config, "head")
     except CommandError as error:
-        raise DatabaseTooNew(
-            f"the database is at schema step {before}, which this release does not know; install the newer release"
-        ) from error
+        raise _too_new(before) from error
     return Migrated(before, newest, apply_functions(connection, schema_changed=before != newest))
+
+
+def _too_new(step: str | None) -> DatabaseTooNew:
+    return DatabaseTooNew(
+        f"the database is at schema step {step}, which this release does not know; install the newer release"
+    )
 
 
 def alembic_config(connection: Connection) -> Config:

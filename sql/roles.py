@@ -13,8 +13,15 @@ API_ROLES = ("anon", "authenticated", "service_role")
 """The roles that a caller's transaction takes on, as PostgREST and Supabase name them."""
 
 
+class AuthSchemaClosed(Exception):
+    """A schema `auth` is there that the owner may not use, and this login may not let it."""
+
+
 def create_roles(connection: Connection) -> None:
-    """Create the missing roles and let this login act as each. Existing roles are left as they are."""
+    """Create the missing roles and let this login act as each. Existing roles are left as they are.
+
+    Raises AuthSchemaClosed.
+    """
     for role in (OWNER, *API_ROLES):
         _create_role(connection, role)
     for role in (OWNER, *API_ROLES):
@@ -27,8 +34,44 @@ def create_roles(connection: Connection) -> None:
     connection.execute(text(f"grant create on database {database} to {OWNER}"))
     connection.execute(text(f"grant create, usage on schema public to {OWNER}"))
     connection.execute(text(f"grant usage on schema public to {', '.join(API_ROLES)}"))
-    if connection.scalar(text("select pg_catalog.to_regnamespace('auth') is not null")):
-        connection.execute(text(f"grant usage on schema auth to {OWNER}"))
+    _open_auth_schema(connection)
+
+
+def _open_auth_schema(connection: Connection) -> None:
+    """Let the owner call auth.uid() in the platform's `auth` schema, and create it there where it is missing."""
+    schema = connection.execute(
+        text("""
+            select n.nspowner::pg_catalog.regrole::text as owner,
+                exists (
+                    select from pg_catalog.pg_proc p
+                    where p.pronamespace = n.oid and p.proname = 'uid' and p.pronargs = 0) as has_uid
+            from pg_catalog.pg_namespace n
+            where n.nspname = 'auth'
+        """)
+    ).one_or_none()
+    if schema is None:
+        return
+    needed = ("usage",) if schema.has_uid else ("usage", "create")
+    missing = [privilege for privilege in needed if not _has_on_auth(connection, OWNER, privilege)]
+    grant = f"grant {', '.join(missing)} on schema auth to {OWNER}"
+    # Asked first: a grant by one who may not is an error or, where he has other rights there, a mere warning.
+    if not all(_has_on_auth(connection, None, f"{privilege} with grant option") for privilege in missing):
+        raise AuthSchemaClosed(
+            f"{schema.owner} owns the schema auth, and {OWNER} may not use it: run `{grant}` as {schema.owner} or a "
+            "superuser, then stats-refresh migrate again"
+        )
+    if missing:
+        connection.execute(text(grant))
+
+
+def _has_on_auth(connection: Connection, role: str | None, privilege: str) -> bool:
+    """Tell whether `role` (None: this login) has `privilege` on the schema `auth`."""
+    return bool(
+        connection.scalar(
+            text("select pg_catalog.has_schema_privilege(coalesce(:role, current_user), 'auth', :privilege)"),
+            {"role": role, "privilege": privilege},
+        )
+    )
 
 
 def _create_role(connection: Connection, role: str) -> None:

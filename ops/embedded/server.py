@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -118,8 +117,3 @@ class Server(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def existing(candidates: list[Path | None]) -> Path | None:
-    """Return the first of `candidates` that is there."""
-    return next((path for path in candidates if path is not None and path.exists()), None)

@@ -16,6 +16,8 @@ SUBJECTS = ("identity", "locks", "numbers", "queue", "writes", "pipeline", "main
 """The folders in the order in which they are applied: grants come last, when everything they name exists."""
 
 _APPLIED = "stats_private.applied_sql_files"
+_GRANTS = "access/grants.sql"
+_POLICIES = "access/policies.sql"
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,9 @@ def sql_files() -> Iterator[SqlFile]:
 def apply_functions(connection: Connection, *, schema_changed: bool = False) -> list[str]:
     """Apply every file whose text differs from what this database has; return their names.
 
-    Policies and grants are applied again whenever anything changed, so that a new table or function has them too.
-    Functions that no file creates any more are dropped.
+    Grants are applied again whenever anything changed, so that a new table or function has them too. Policies lock
+    the tables that saves write, so they follow their own text and new tables alone. Functions that no file creates
+    any more are dropped.
     """
     connection.execute(
         text(
@@ -52,9 +55,12 @@ def apply_functions(connection: Connection, *, schema_changed: bool = False) -> 
     )
     have = {row.name: row.sha256 for row in connection.execute(text(f"select name, sha256 from {_APPLIED}"))}
     files = list(sql_files())
-    changed = [file for file in files if have.get(file.name) != file.sha256]
-    if changed or schema_changed:
-        changed = [file for file in files if file in changed or file.name.startswith("access/")]
+    due = {file.name for file in files if have.get(file.name) != file.sha256}
+    if due or schema_changed:
+        due.add(_GRANTS)
+    if schema_changed:
+        due.add(_POLICIES)
+    changed = [file for file in files if file.name in due]
     # Bodies may name functions of a later file.
     connection.execute(text("set local check_function_bodies = off"))
     for file in changed:
@@ -90,8 +96,9 @@ def _drop_left_over_functions(connection: Connection, files: list[SqlFile], chan
                 and p.proowner = (select r.oid from pg_catalog.pg_roles r where r.rolname = current_user)
                 and (
                     n.name <> all (:all_names)
-                    or n.name = any (:created) and p.xmin::text::bigint <>
-                    pg_catalog.pg_current_xact_id()::text::bigint % 4294967296)
+                    -- Its name was created in this transaction, this signature was not.
+                    or (n.name = any (:created) and p.xmin <> pg_catalog.pg_current_xact_id()::pg_catalog.xid)
+                )
         """),
         {"all_names": _created_names(files), "created": _created_names(changed)},
     )

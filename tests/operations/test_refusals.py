@@ -19,6 +19,7 @@ from ops.cli import main
 from ops.discovery import StackUrls
 from ops.embedded.postgres import FAST, PostgresServer
 from ops.embedded.valkey import ValkeyServer
+from ops.errors import OperatorError
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 READERS = (("status",), ("history",), ("jobs", "list"), ("verify",), ("settings", "show"), ("pause", "all"))
 
 
-def stats_refresh(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def stats_refresh(*arguments: str, timeout: float = 60, **settings: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")}
     configured = {f"STATS_REFRESH_{name.upper()}": value for name, value in settings.items()}
     return subprocess.run(
@@ -37,7 +38,7 @@ def stats_refresh(*arguments: str, **settings: str) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=timeout,
     )
 
 
@@ -58,17 +59,92 @@ def empty_database(postgres_server: TestServer, database: Database) -> Iterator[
         connection.execute(text(f"drop database {name} with (force)"))
 
 
-@pytest.mark.parametrize("command", ["migrate", "up", "demo"])
 @pytest.mark.parametrize("migrated", [True, False])
-def test_a_login_that_may_not_migrate(
+def test_migrate_by_a_login_that_may_not(
+    migrated: bool, postgres_server: TestServer, database: Database, empty_database: str
+) -> None:
+    url = database.url if migrated else postgres_server.url(empty_database, LOGIN)
+    line = the_line(stats_refresh("migrate", database_url=url))
+    assert line.startswith(f"stats-refresh: {LOGIN} may not migrate the database (")
+    assert line.endswith("run stats-refresh migrate as a superuser, or as the role that migrated it before\n")
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+@pytest.mark.parametrize("migrated", [True, False])
+def test_a_stack_on_a_database_that_is_behind_with_a_login_that_may_not_migrate(
     command: str, migrated: bool, postgres_server: TestServer, database: Database, empty_database: str
 ) -> None:
+    database.admin(
+        "update stats_private.applied_sql_files set sha256 = 'old' where name = 'pipeline/claim.sql'"
+    )
     url = database.url if migrated else postgres_server.url(empty_database, LOGIN)
     ran = stats_refresh(command, database_url=url, flower_port="0")
     line = the_line(ran)
-    assert line.startswith(f"stats-refresh: {LOGIN} may not migrate the database (")
-    assert "name a superuser, or the role that migrated it before, in STATS_REFRESH_DATABASE_URL" in line
-    assert "started valkey" not in ran.stdout
+    assert line.startswith(
+        f"stats-refresh: the database is not at this release: {LOGIN} may not migrate the database ("
+    )
+    assert line.endswith("run stats-refresh migrate as a superuser, or as the role that migrated it before\n")
+    assert "started" not in ran.stdout
+
+
+def test_a_stack_on_a_database_of_a_later_release(database: Database) -> None:
+    database.admin("update public.stats_refresh_schema_version set version_num = '9999'")
+    ran = stats_refresh("up", database_url=database.url, flower_port="0")
+    assert "the database is at schema step 9999, which this release does not know" in the_line(ran)
+    assert "started" not in ran.stdout
+
+
+@pytest.mark.parametrize("command", [("status",), ("up",)], ids=" ".join)
+def test_a_login_that_is_no_worker(
+    command: tuple[str, ...], postgres_server: TestServer, database: Database
+) -> None:
+    outsider = f"{make_url(database.url).database}_outsider"
+    with administrator(postgres_server).connect() as connection:
+        connection.execute(text(f"create role {outsider} login"))
+        try:
+            url = make_url(database.url).set(username=outsider).render_as_string(hide_password=False)
+            line = the_line(stats_refresh(*command, database_url=url, flower_port="0"))
+        finally:
+            connection.execute(text(f"drop role {outsider}"))
+    assert line == (
+        'stats-refresh: permission denied to set role "service_role": '
+        "grant service_role, authenticated, anon to the login in STATS_REFRESH_DATABASE_URL\n"
+    )
+
+
+def test_migrate_where_another_role_owns_what_it_would_replace(
+    postgres_server: TestServer, empty_database: str
+) -> None:
+    url = postgres_server.url(empty_database)
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        connection.execute(
+            text(
+                "create function public.get_pr_overview(date, uuid) returns jsonb language sql as 'select null::jsonb'"
+            )
+        )
+    line = the_line(stats_refresh("migrate", database_url=url))
+    assert line.startswith(
+        "stats-refresh: stats_refresh_owner, as which a migration acts, is refused "
+        "(must be owner of function get_pr_overview): nothing was changed; give what this names to stats_refresh_owner"
+    )
+
+
+def test_migrate_beside_a_transaction_that_never_ends(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ops.migrate import migrate
+
+    monkeypatch.setattr("sql.migrate._ATTEMPTS", 2)
+    database.admin("delete from stats_private.applied_sql_files where name = 'access/policies.sql'")
+    with database.admin_engine.connect() as dump:
+        dump.execute(text("select count(*) from public.workout_sessions"))
+        with pytest.raises(OperatorError) as refused:
+            migrate(database.admin_url)
+    assert str(refused.value) == (
+        "a long transaction, such as pg_dump's, holds a table that the migration alters "
+        "(canceling statement due to lock timeout): nothing was changed, run stats-refresh migrate again when it has "
+        "ended"
+    )
 
 
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
@@ -116,15 +192,22 @@ def test_a_defect_keeps_its_traceback(database: Database, monkeypatch: pytest.Mo
             main()
 
 
-def test_the_demo_says_first_where_it_writes(database: Database) -> None:
+def test_the_demo_on_a_migrated_database_needs_a_workers_login_and_says_first_where_it_writes(
+    database: Database,
+) -> None:
     url = make_url(database.url).set(drivername="postgresql", password="secret")
-    ran = stats_refresh("demo", database_url=url.render_as_string(hide_password=False))
-    the_line(ran)
+    ran = stats_refresh("demo", database_url=url.render_as_string(hide_password=False), timeout=180)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
     first = ran.stdout.partition("\n")[0]
     assert first.startswith(f"Postgres: postgresql://{LOGIN}:***@")
     assert f"{url.database}?" in first
     assert " (STATS_REFRESH_DATABASE_URL); Redis: an embedded one; writes the demo account " in first
     assert first.endswith(", which stays there")
+    [[user, fresh]] = database.admin(
+        "select user_id::text, applied_version = requested_version from public.user_stats_refresh_state"
+    )
+    assert f"writes the demo account {user}," in first
+    assert fresh
 
 
 # ---------------------------------------------------------------- Redis

@@ -53,6 +53,7 @@ SERVICE = {
     "stats_projection_compute_v1(uuid,uuid,integer)",
     "stats_projection_publish_v1(uuid,uuid)",
     "stats_projection_statement_budget_v1(text)",
+    "stats_refresh_release_v1()",
     "stats_try_beat_lock_v1(text)",
 }
 FUNCTIONS = {

@@ -76,6 +76,19 @@ TWINS: dict[str, Twin] = {
         "perform 1;",
         "tests/writes/test_delete_account.py::test_a_write_under_way_is_waited_for_and_goes_too",
     ),
+    "a deletion that passes by a row that moves": Twin(
+        "writes/delete_account_v1.sql",
+        " limit $2 for update', v_part",
+        " limit $2', v_part",
+        "tests/writes/test_delete_account_meanwhile.py::test_a_row_that_a_rollover_page_postpones_goes_too",
+    ),
+    "a deletion that takes scopes before exercises": Twin(
+        "writes/delete_account_v1.sql",
+        "'exercise_catalog_changes', 'stats_catalog_scopes',",
+        "'exercise_catalog_changes',",
+        "tests/writes/test_delete_account_meanwhile.py"
+        "::test_a_change_of_tracking_by_hand_takes_exercise_and_scope_in_the_same_order",
+    ),
     # ------------------------------------------------ keys
     "one write lock for all accounts": Twin(
         "locks/keys.sql",

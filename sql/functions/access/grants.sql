@@ -88,6 +88,9 @@ grant execute on function public.refresh_stats_now_v1(uuid) to authenticated, se
 revoke all on function public.import_wodup_batch_to_canonical(jsonb) from public;
 grant execute on function public.import_wodup_batch_to_canonical(jsonb) to authenticated, service_role;
 
+revoke all on function public.stats_refresh_release_v1() from public;
+grant execute on function public.stats_refresh_release_v1() to service_role;
+
 revoke all on function public.stats_try_beat_lock_v1(text) from public;
 revoke all on function public.record_stats_cron_run_v1(
     text, text, text, text, jsonb, text, timestamptz) from public;
@@ -108,4 +111,14 @@ grant execute on function public.run_user_exercise_stats_backfill_scan_cron(inte
 grant select on
 public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,
 public.session_sets, public.user_manual_pr_records to authenticated;
-grant select on all tables in schema public to service_role;
+-- By name: what else is in public is the app's, and often another role's.
+grant select on
+public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,
+public.session_sets, public.user_manual_pr_records, public.stats_mutation_receipts, public.stats_refresh_event_types,
+public.user_stats_refresh_state, public.user_exercise_stats_refresh_jobs, public.stats_projection_worker_settings,
+public.stats_projection_policy, public.user_stats_projection_runs, public.user_exercise_daily_rollups,
+public.user_exercise_records, public.user_exercise_rep_maxes, public.user_training_period_stats,
+public.user_calendar_day_summaries, public.user_pr_overview_snapshot_headers,
+public.user_pr_exercise_summary_snapshots, public.cron_run_history, public.stats_maintenance_cursors,
+public.user_pr_overview_rollover_state, public.pr_overview_projection_control, public.exercise_catalog_changes,
+public.stats_catalog_scopes, public.stats_refresh_schema_version to service_role;

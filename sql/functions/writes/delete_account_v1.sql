@@ -95,8 +95,8 @@ $$;
 
 -- Every table of ours with rows of accounts, and which rows x are those of account $1, in the order in which they
 -- may go: what refers before what it refers to, what the trigger on exercises writes after these; the generations
--- last. A table stands here once for each of its columns
--- that leads to the account. Read from the catalog, so that no table added later is forgotten.
+-- last. A table stands here once for each of its columns that leads to the account. Read from the catalog, so that no
+-- table added later is forgotten.
 create or replace function stats_private.tables_of_accounts()
 returns table (table_name regclass, condition text, place bigint)
 language sql stable
