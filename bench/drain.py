@@ -49,10 +49,10 @@ def run(arguments: Sequence[str]) -> list[Measured]:
     with running_stack(Config(database_url=None, redis_url=None, data_dir=None)) as stack:
         workers = _Workers(str(stack.urls.redis_url))
         admin = create_engine(stack.urls.admin_url, poolclass=NullPool)
-        _make_accounts(admin, accounts)
+        make_accounts(admin, accounts)
         # In turns, for a shared machine is not equally fast all the time; the first round warms up.
         turns = [
-            (_spent(lambda: workers.run_empty(accounts)), _spent(lambda: _drain(admin)))
+            (_spent(lambda: workers.run_empty(accounts)), _spent(lambda: drain(admin)))
             for _ in range(ROUNDS + 1)
         ][1:]
     empty, drained = (
@@ -110,14 +110,15 @@ class _Workers:
         return sum(stats["total"].get(_EMPTY, 0) for stats in workers.values())
 
 
-def _make_accounts(admin: Engine, accounts: int) -> None:
+def make_accounts(admin: Engine, accounts: int) -> None:
+    """Make small accounts that are as good as published, and gather the statistics of their rows."""
     with admin.begin() as connection:
         make_neighbours(connection, accounts)
     with admin.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("vacuum analyze"))
 
 
-def _drain(admin: Engine) -> None:
+def drain(admin: Engine) -> None:
     """Let every account be dirty and wait until none is: its notification wakes the first claim."""
     _make_dirty(admin)
     _wait_until(lambda: not _any_stale(admin))
@@ -137,7 +138,7 @@ def _by_sql(accounts: int) -> list[Measured]:
     with PostgresServer() as server:
         admin = create_engine(server.url(), poolclass=NullPool)
         migrate(admin)
-        _make_accounts(admin, accounts)
+        make_accounts(admin, accounts)
         engine = create_engine(server.url(), pool_size=2)
         measured = []
         for connections in (1, 2):
