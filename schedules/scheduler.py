@@ -26,6 +26,7 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
 
     Entry = FixedRateEntry
     _reconciled_at = 0.0
+    _is_closed = False
 
     def __init__(self, app: Celery, **kwargs: object) -> None:
         _require_redis(app)
@@ -58,7 +59,12 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         return {entry.name: entry for entry in due.values() if entry is not None}
 
     def tick(self, **kwargs: object) -> float:
-        """Fire what is due; return the seconds to the next one. RedBeat's own would extend the lock once more."""
+        """Fire what is due; return the seconds to the next one. RedBeat's own would extend the lock once more.
+
+        Raises SystemExit once it was closed.
+        """
+        if self._is_closed:
+            raise SystemExit
         self._hold_lock()
         if time.monotonic() - self._reconciled_at > RECONCILE_SECONDS:
             self._reconcile()
@@ -74,6 +80,13 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         # On a copy: what is stored stays as the operator wrote it.
         named = FixedRateEntry(**dict(fired, options=_with_header(fired)))
         return super().apply_async(named, producer=producer, advance=False, **kwargs)
+
+    def close(self) -> None:
+        # Beat's signal handler closes the scheduler and raises SystemExit, wherever the process is at that moment. In a
+        # destructor, or where an error of sending is caught, that is lost: the next tick would take the lock again and
+        # go on for good, deaf to the signal.
+        self._is_closed = True
+        super().close()
 
     def _hold_lock(self) -> None:
         """Extend the lock. Where it was lost, take it again, or stand by until the beat that took it is gone.

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from celery import Celery
 from conftest import Database
 from redis import Redis
@@ -68,14 +69,21 @@ class CeleryProcess:
         return sum(bool(re.search(pattern, line)) for line in list(self.lines))
 
     def tail(self) -> str:
-        return "".join(self.lines[-40:])
+        return "".join(self.lines[-60:])
 
     def is_running(self) -> bool:
         return self.process.poll() is None
 
     def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(with_signal)
-        self.process.wait(DEADLINE)
+        try:
+            self.process.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            # It prints where each of its threads is.
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(DEADLINE)
+            self.kill()
+            pytest.fail(f"{self.name} did not end:\n{self.tail()}")
 
     def kill(self) -> None:
         """Kill the process and its pool children."""
@@ -128,6 +136,7 @@ class Rig:
         ours = {"database_url": url, "redis_url": self.valkey.redis_url, **settings}
         return inherited | {
             "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
             **{f"STATS_REFRESH_{name.upper()}": value for name, value in ours.items()},
         }
 
