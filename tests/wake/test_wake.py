@@ -90,17 +90,19 @@ def test_a_restart_of_postgres_costs_no_task(
 ) -> None:
     """Every process holds a connection that the restart ended; each finds out before it takes up any work."""
     assert soon(lambda: _saved_and_published(person) and _connections(full_rig) == 2, 20)
-    times, failed = worker.count(LISTENING), worker.count("raised unexpected")
+    times = worker.count(LISTENING)
     full_rig.postgres.stop()
     worker.wait_for("not listening, saves wait for the beats")
     full_rig.database.engine.dispose()
     full_rig.postgres.start()
     worker.wait_for(LISTENING, times + 1)
+    # What ran while it was away has failed.
+    failed = worker.count("raised unexpected")
     for _ in range(10):
         published_in(person, 5)
     # Which process takes a task is chance: until both have had one.
     assert soon(lambda: _saved_and_published(person) and _connections(full_rig) == 2, 20)
-    assert worker.count("raised unexpected") == failed
+    assert worker.count("raised unexpected") == failed, worker.tail()
 
 
 def _connections(full_rig: Rig) -> int:
