@@ -82,7 +82,6 @@ class CeleryProcess:
             # It prints where each of its threads is.
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(DEADLINE)
-            self.kill()
             pytest.fail(f"{self.name} did not end:\n{self.tail()}")
 
     def kill(self) -> None:
