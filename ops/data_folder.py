@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ops.embedded.run_folder import make_folder
 from ops.errors import OperatorError
 
 _LONGEST_PATH = 900
@@ -36,6 +38,7 @@ def kept_folder(path: Path) -> Iterator[Path]:
         ) from error
     try:
         _lock(lock, path)
+        _close_to_others(path)
         yield path
     finally:
         os.close(lock)
@@ -43,8 +46,8 @@ def kept_folder(path: Path) -> Iterator[Path]:
 
 def _make(path: Path) -> None:
     if not path.exists():
-        path.mkdir(parents=True)
-        path.chmod(0o711)  # as root, the user that runs Postgres has to get through
+        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path, passable=True)
     with tempfile.TemporaryFile(dir=path):
         pass  # it can be written
 
@@ -56,3 +59,12 @@ def _lock(descriptor: int, path: Path) -> None:
         raise OperatorError(
             f"another stack uses {path}: stop it or choose another STATS_REFRESH_DATA_DIR"
         ) from error
+
+
+def _close_to_others(path: Path) -> None:
+    """Take from everybody else what an earlier release left open; new files are private from the start."""
+    ours = [*path.glob("flower*"), *path.glob("stack.log*"), path / "valkey", *(path / "valkey").rglob("*")]
+    for one in ours:
+        found = one.lstat() if one.exists() else None
+        if found is not None and not stat.S_ISLNK(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
+            one.chmod(stat.S_IMODE(found.st_mode) & 0o700)

@@ -6,6 +6,8 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from ops.errors import OperatorError
 
+_NOT_LET_IN = ("no password supplied", "password authentication failed", "Permission denied")
+"""What libpq says, without a SQLSTATE, where the server is there and this user or login is not welcome."""
 _CONNECTION_FAILED = ("08", "28", "3D", "57P")
 """Classes of SQLSTATE: connection, authorisation, no such database, server going down."""
 _NOT_OF_THIS_RELEASE = ("42883", "42P01", "42703", "3F000")
@@ -22,6 +24,11 @@ def operator_error(error: DBAPIError) -> OperatorError | None:
     state = getattr(error.orig, "pgcode", None)
     if state is None and not isinstance(error, OperationalError | InterfaceError):
         return None
+    if state is None and any(words in line for words in _NOT_LET_IN):
+        return OperatorError(
+            f"Postgres does not let this login in ({line}): correct user and password in STATS_REFRESH_DATABASE_URL; "
+            "an embedded stack is for the user who runs it"
+        )
     if state is None or state.startswith(_CONNECTION_FAILED):
         return OperatorError(
             f"Postgres does not answer ({line}): start it or correct STATS_REFRESH_DATABASE_URL"

@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from ops.embedded.run_folder import RunFolder, live_run_folders
+from ops.embedded.run_folder import RunFolder, live_run_folders, write_private
 from ops.errors import OperatorError
 from tasks.config import config
 
@@ -81,17 +80,8 @@ def shown_url(url: str) -> str:
 def announced(urls: StackUrls, folder: RunFolder) -> Iterator[None]:
     """Let other commands of this user find the stack for as long as the body runs."""
     path = folder.path / _FILE_NAME
-    _write_private(path, json.dumps({"pid": os.getpid(), "urls": asdict(urls)}))
+    write_private(path, json.dumps({"pid": os.getpid(), "urls": asdict(urls)}))
     try:
         yield
     finally:
         path.unlink()
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write all of `text` at once: a reader sees a complete file or none."""
-    unfinished = path.with_suffix(".unfinished")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    unfinished.rename(path)

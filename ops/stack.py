@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from ops.data_folder import kept_folder
 from ops.discovery import StackUrls, announced
-from ops.embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries
+from ops.embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries, stack_password
 from ops.embedded.run_folder import RunFolder
 from ops.embedded.server import Server
 from ops.embedded.valkey import ValkeyServer, find_binary
@@ -235,6 +235,8 @@ def create_worker_role(admin_url: str) -> None:
             connection.execute(
                 text(f"create role {WORKER_ROLE} login in role service_role, authenticated, anon")
             )
+        # Kept data may have the login of an earlier release, which asked for no password.
+        connection.execute(text(f"alter role {WORKER_ROLE} password '{stack_password(admin_url)}'"))
 
 
 def check_servers(config: Config) -> None:

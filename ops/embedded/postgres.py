@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -13,10 +14,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, make_url
 
-from ops.embedded.process import can_enter, can_execute, popen_options, unprivileged_user
-from ops.embedded.run_folder import RunFolder
+from ops.embedded.process import can_enter, can_execute, describe_exit, popen_options, unprivileged_user
+from ops.embedded.run_folder import RunFolder, write_private
 from ops.embedded.server import Server
 from ops.errors import OperatorError
 from tasks.config import config
@@ -36,12 +37,30 @@ DEFAULTS: Mapping[str, str] = {
     # Ends the query of a worker that was killed; Postgres would only notice when it has rows to send.
     "client_connection_check_interval": "1s",
     "log_checkpoints": "off",
+    # Only the owner connects to the socket, not even the group of its folder.
+    "unix_socket_permissions": "0700",
+    # The log says what went wrong, never what a client sent: an account's notes stand in statements and parameters,
+    # its rows in the details of an error.
+    "log_statement": "none",
+    "log_min_error_statement": "panic",
+    "log_min_duration_statement": "-1",
+    "log_min_duration_sample": "-1",
+    "log_transaction_sample_rate": "0",
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+    "log_error_verbosity": "terse",
 }
 
 FAST: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off"}
 """Settings for tests: a crash of the machine may lose data, a killed server does not.
 
 Without syncs a commit costs next to nothing; an asynchronous one would be lost with a killed server.
+"""
+
+_CLIENTS = """\
+# Written at each start. There is no TCP; whoever reaches the socket is asked for the password of this stack.
+local all all scram-sha-256
+local replication all scram-sha-256
 """
 
 _STATUS_LINE = 7
@@ -51,7 +70,8 @@ _STATUS_LINE = 7
 class PostgresServer(Server):
     """A Postgres with a data directory of its own, reachable only through a socket in a private folder.
 
-    `settings` go over the defaults. Without `data_dir` the data lies in the run folder and goes with it.
+    It asks every client for a password, which stands in `password_file` beside the data, in libpq's format and for our
+    eyes alone. `settings` go over the defaults. Without `data_dir` the data lies in the run folder and goes with it.
     Started as root it runs as ``nobody``, from a copy of the binaries where ``nobody`` can't reach the
     originals.
     """
@@ -78,9 +98,24 @@ class PostgresServer(Server):
     def socket_dir(self) -> Path:
         return self.run_folder.path / "pg"
 
+    @property
+    def password_file(self) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}.pgpass")
+
+    @property
+    def _clients_file(self) -> Path:
+        return self.socket_dir / "pg_hba.conf"
+
     def url(self, database: str = "postgres", user: str = SUPERUSER) -> str:
-        """Return the URL of `database` as `user`; there is no password, the socket's folder is the guard."""
-        query = {"host": str(self.socket_dir), "port": self.settings["port"]}
+        """Return the URL of `database` as `user`.
+
+        It names the file with the password, so that neither `ps` nor a log shows one.
+        """
+        query = {
+            "host": str(self.socket_dir),
+            "port": self.settings["port"],
+            "passfile": str(self.password_file),
+        }
         url = URL.create("postgresql+psycopg2", username=user, database=database, query=query)
         return url.render_as_string(hide_password=False)
 
@@ -91,12 +126,19 @@ class PostgresServer(Server):
             self._create_data_directory()
         self._check_data_directory()
         self._forget_reused_pid()
+        write_private(self._clients_file, _CLIENTS, owner=self.run_as)
+        if not self.password_file.exists():
+            self._set_password()
 
     def command(self) -> list[str]:
         assert self._binaries is not None
         argv = [str(self._binaries / "postgres"), "-D", str(self.data_dir)]
-        # Postgres splits the list of folders at commas; a double-quoted one is taken whole.
-        for name, value in {**self.settings, "unix_socket_directories": f'"{self.socket_dir}"'}.items():
+        places = {
+            # Postgres splits the list of folders at commas; a double-quoted one is taken whole.
+            "unix_socket_directories": f'"{self.socket_dir}"',
+            "hba_file": str(self._clients_file),
+        }
+        for name, value in {**self.settings, **places}.items():
             argv += ["-c", f"{name}={value}"]
         return argv
 
@@ -147,7 +189,8 @@ class PostgresServer(Server):
             "UTF8",
             "--no-locale",
         ]
-        argv += ["--auth-local=trust", "--auth-host=scram-sha-256", "--no-instructions"]
+        # For whoever starts a server on this folder by hand; ours has a file of its own for its clients.
+        argv += ["--auth-local=peer", "--auth-host=scram-sha-256", "--no-instructions"]
         argv += ["--no-sync"] if self.settings.get("fsync") == "off" else []
         made = subprocess.run(
             argv, check=False, capture_output=True, text=True, cwd="/", **popen_options(self.run_as)
@@ -157,6 +200,28 @@ class PostgresServer(Server):
             raise OperatorError(
                 f"initdb failed for {self.data_dir}: {problem[-1] if problem else 'no message'}"
             )
+
+    def _set_password(self) -> None:
+        """Give the superuser a new password, without a server that somebody could reach meanwhile."""
+        assert self._binaries is not None
+        password = secrets.token_hex(32)
+        argv = [str(self._binaries / "postgres"), "--single", "-D", str(self.data_dir)]
+        argv += ["-c", "log_min_error_statement=panic", "-c", f"fsync={self.settings.get('fsync', 'on')}"]
+        done = subprocess.run(
+            [*argv, "postgres"],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            input=f"alter role {SUPERUSER} password '{password}'\n",
+            **{**popen_options(self.run_as), "stdin": None},
+        )
+        problem = [line for line in done.stderr.splitlines() if re.search(r" (ERROR|FATAL|PANIC):  ", line)]
+        if done.returncode != 0 or problem:
+            raise OperatorError(
+                f"{self.data_dir} takes no password: {problem[0] if problem else describe_exit(done.returncode)}"
+            )
+        write_private(self.password_file, f"*:*:*:*:{password}\n")
 
     def _check_data_directory(self) -> None:
         assert self._binaries is not None
@@ -197,6 +262,13 @@ def _works_in(process: Path, folder: Path) -> bool:
         return False  # it ended since
     except PermissionError:
         return False  # not ours, so not the server of our data
+
+
+def stack_password(url: str) -> str:
+    """Return the password of the stack whose server is at `url`, a URL that `PostgresServer.url` has made."""
+    passfile = make_url(url).query["passfile"]
+    assert isinstance(passfile, str)
+    return Path(passfile).read_text(encoding="utf-8").strip().rpartition(":")[2]
 
 
 def find_binaries() -> Path:
@@ -266,6 +338,8 @@ def copy_installation(binaries: Path, target: Path) -> Path:
         libraries = package.with_name(package.name + ".libs")
         if libraries.is_dir():
             shutil.copytree(libraries, unfinished / libraries.name)
+        for folder in (unfinished, unfinished / package.name):
+            folder.chmod(0o755)  # the caller's umask may close them to the user that runs the server
         unfinished.rename(target)
     return copied / "bin"
 

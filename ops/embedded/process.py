@@ -56,8 +56,15 @@ def unprivileged_user() -> RunAs | None:
 def popen_options(
     run_as: RunAs | None, *, death_signal: int | None = None, own_session: bool = False
 ) -> dict[str, Any]:
-    """Return options for `subprocess.Popen`: the child runs as `run_as` and dies with this thread."""
-    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "start_new_session": own_session}
+    """Return options for `subprocess.Popen`: the child runs as `run_as` and dies with this thread.
+
+    What it writes is its user's alone, whatever umask the shell has that started us.
+    """
+    options: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "start_new_session": own_session,
+        "umask": 0o077,
+    }
     if run_as is not None:
         options |= {"user": run_as.uid, "group": run_as.gid, "extra_groups": []}
     if death_signal is not None:

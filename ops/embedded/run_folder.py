@@ -39,17 +39,17 @@ class RunFolder:
         with _locked_home() as home:
             _remove_abandoned(home)
             path = home / secrets.token_hex(4)
-            _make(path, _traversable())
+            make_folder(path, passable=True)
             lock = _try_lock(path)
             if lock is None:
                 raise RuntimeError(f"{path} was locked by somebody else right after it was made")
             return cls(path, lock)
 
     def subfolder(self, name: str, *, owner: RunAs | None = None, shared: bool = False) -> Path:
-        """Return the folder `name` in it, for `owner` alone; with `shared`, others may pass through."""
+        """Return the folder `name` in it, for `owner` alone; with `shared`, Postgres' user may pass through."""
         path = self.path / name
         if not path.exists():
-            _make(path, _traversable() if shared else 0o700)
+            make_folder(path, passable=shared)
             if owner is not None:
                 os.chown(path, owner.uid, owner.gid)
         return path
@@ -92,14 +92,31 @@ def temporary_root() -> Path:
     return Path("/tmp") if unfit_for_sockets or not can_enter(root, unprivileged_user()) else root
 
 
-def _traversable() -> int:
-    # As root a server runs as another user, who has to get through to its own folder, but needs no listing.
-    return 0o700 if unprivileged_user() is None else 0o711
+def make_folder(path: Path, *, passable: bool) -> None:
+    """Make the folder `path` for us alone; with `passable`, the user that runs Postgres gets through it too.
 
-
-def _make(path: Path, mode: int) -> None:
+    As root that is another user, who has to reach its own folder in there, but needs no listing. Nobody else gets in:
+    the way is open to that user's group, not to all.
+    """
     path.mkdir(mode=0o700)
-    path.chmod(mode)
+    run_as = unprivileged_user()
+    if passable and run_as is not None:
+        os.chown(path, -1, run_as.gid)
+        path.chmod(0o710)
+
+
+def write_private(path: Path, text: str, *, owner: RunAs | None = None) -> None:
+    """Write all of `text` at once, for `owner` (None: us) alone: a reader sees a complete file or the one before."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.unlink(missing_ok=True)
+    # Exclusively: in a folder of another user's, the name may lead somewhere by now.
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)
+        if owner is not None:
+            os.fchown(descriptor, owner.uid, owner.gid)
+        file.write(text)
+    unfinished.rename(path)
 
 
 @contextmanager
@@ -108,7 +125,7 @@ def _locked_home() -> Iterator[Path]:
     home = temporary_root() / f"stats-refresh-{os.geteuid()}"
     while True:
         with suppress(FileExistsError):
-            _make(home, _traversable())
+            make_folder(home, passable=True)
         try:
             lock = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from abc import ABC, abstractmethod
@@ -15,6 +16,10 @@ from ops.errors import OperatorError
 
 class ServerNotStarted(OperatorError):
     """A server ended or fell silent before it was ready."""
+
+
+def _only_for_us(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class Server(ABC):
@@ -59,7 +64,7 @@ class Server(ABC):
     def start(self) -> Self:
         """Start the server and return when it takes connections."""
         self.prepare()
-        with self.log_file.open("ab") as log:
+        with open(self.log_file, "ab", opener=_only_for_us) as log:
             process = spawn(self.command(), output=log, run_as=self.run_as, death_signal=self.stop_signal)
         self.process = process
         wait_until(lambda: process.poll() is not None or self.is_ready(process.pid), self.start_timeout)

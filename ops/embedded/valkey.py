@@ -17,7 +17,7 @@ from tasks.config import config
 
 
 class ValkeyServer(Server):
-    """A Valkey reachable only through a socket in a private folder; it never evicts a key.
+    """A Valkey reachable only through a socket in a folder of this user's alone; it never evicts a key.
 
     With `append_only` what it holds survives a restart. Without `data_dir` the data goes with the run folder.
     """
@@ -55,7 +55,7 @@ class ValkeyServer(Server):
     def prepare(self) -> None:
         self._binary = self._binary or find_binary()
         self.run_folder.subfolder("vk")
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.socket_path.unlink(missing_ok=True)
 
     def command(self) -> list[str]:

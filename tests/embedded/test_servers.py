@@ -121,7 +121,7 @@ def test_unfinished_initdb_leaves_nothing(run_folder: RunFolder) -> None:
     server = PostgresServer(data_dir=parent / "pg", settings={"no_such_setting": "1"}, run_folder=run_folder)
     with pytest.raises(OperatorError, match="no_such_setting"):
         server.start()
-    assert [path.name for path in parent.iterdir()] == ["pg"]
+    assert sorted(path.name for path in parent.iterdir()) == ["pg", "pg.pgpass"]
 
 
 def test_data_of_another_major_version_is_refused_in_one_line(run_folder: RunFolder) -> None:

@@ -22,8 +22,10 @@ import pytest
 import redis
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import DataError
+from support.privacy import open_to_others
 
 from ops.discovery import RunningStack, running_stacks
+from ops.embedded.postgres import stack_password
 from ops.embedded.process import wait_until
 from ops.embedded.run_folder import RunFolder
 from ops.stack import SERVICE_NAMES
@@ -123,6 +125,7 @@ def test_a_stack_from_start_to_end(up: Up, private_temp: Path, port: int) -> Non
     check_announcement(up, private_temp)
     check_login_of_workers(the_stack().urls.database_url)
     check_calm_but_for_alarms(up, private_temp)
+    check_privacy(up, private_temp)
     assert [page(port, "/tasks"), page(port, "/api/workers")] == [401, 401]
     assert [page(port, "/tasks", password), page(port, "/api/workers", password)] == [200, 200]
     check_restart_after_kill(up)
@@ -170,11 +173,31 @@ def check_calm_but_for_alarms(up: Up, temp: Path) -> None:
         with pytest.raises(DataError):
             connection.execute(text("select 1 / 0"))
         connection.rollback()
+        with pytest.raises(DataError):
+            connection.execute(text("select cast(:note as text), 1 / 0"), {"note": "knee hurts"})
+        connection.rollback()
         connection.execute(text("do 'begin raise warning ''look here''; end'"))
     up.wait_for(r"postgres +\| .* WARNING:  look here")
     assert wait_until(lambda: "ERROR:  division by zero" in log.read_text(), DEADLINE)
-    # What a client has been told already is in the file alone.
+    # What a client has been told already is in the file alone, and what it sent is in none.
     assert "division by zero" not in up.output
+    assert wait_until(lambda: log.read_text().count("ERROR:  division by zero") == 2, DEADLINE)
+    assert "STATEMENT" not in log.read_text()
+    assert "knee hurts" not in log.read_text()
+
+
+def check_privacy(up: Up, temp: Path) -> None:
+    """No file of a running stack is for others, and what everybody may see of a process holds no password."""
+    (home,) = temp.iterdir()
+    assert open_to_others(home) == []
+    secret = stack_password(the_stack().urls.admin_url)
+    family = up.family()
+    assert len(family) > 8
+    for process in family:
+        assert secret not in " ".join(process.cmdline())
+        assert stat.S_IMODE(os.stat(f"/proc/{process.pid}/environ").st_mode) == 0o400
+    (log,) = temp.glob("*/*/stack.log")
+    assert secret not in log.read_text() + up.output
 
 
 def lines_of_children(up: Up) -> list[str]:
@@ -225,3 +248,5 @@ def test_nothing_survives_a_killed_supervisor_and_kept_data_is_found_again(
     assert list(private_temp.iterdir()) == []
     assert f"Data stays in {data}" in second.output
     assert (data / "stack.log").exists()
+    assert list(data.glob("flower*"))
+    assert open_to_others(data) == []

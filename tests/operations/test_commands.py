@@ -14,6 +14,7 @@ from batches.scene import Account, claim_run, set_settings
 from operations.terminal import terminal
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
+from support.servers import password
 
 from ops.cli import main
 from tasks.config import config
@@ -287,10 +288,10 @@ def test_a_job_that_can_not_be_resumed_is_one_line(app_account, stats_refresh):
     assert stats_refresh("jobs", "resume", "seven")[0] == 2
 
 
-def test_a_login_that_may_not_is_one_line(database, stats_refresh):
+def test_a_login_that_may_not_is_one_line(database, postgres_server, stats_refresh):
     role = "stats_refresh_visitor"
     with create_engine(database.admin_url, poolclass=NullPool).begin() as connection:
-        connection.execute(text(f"create role {role} login"))
+        connection.execute(text(f"create role {role} login {password(postgres_server)}"))
     try:
         url = make_url(database.url).set(username=role).render_as_string(hide_password=False)
         code, _, err = stats_refresh("pause", "all", url=url)

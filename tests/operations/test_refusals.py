@@ -13,11 +13,11 @@ import pytest
 import redis
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
-from support.servers import LOGIN, TestServer, administrator
+from support.servers import LOGIN, TestServer, administrator, password
 
 from ops.cli import main
 from ops.discovery import StackUrls
-from ops.embedded.postgres import FAST, PostgresServer
+from ops.embedded.postgres import FAST, PostgresServer, stack_password
 from ops.embedded.valkey import ValkeyServer
 from ops.errors import OperatorError
 
@@ -100,7 +100,7 @@ def test_a_login_that_is_no_worker(
 ) -> None:
     outsider = f"{make_url(database.url).database}_outsider"
     with administrator(postgres_server).connect() as connection:
-        connection.execute(text(f"create role {outsider} login"))
+        connection.execute(text(f"create role {outsider} login {password(postgres_server)}"))
         try:
             url = make_url(database.url).set(username=outsider).render_as_string(hide_password=False)
             line = the_line(stats_refresh(*command, database_url=url, flower_port="0"))
@@ -193,9 +193,10 @@ def test_a_defect_keeps_its_traceback(database: Database, monkeypatch: pytest.Mo
 
 
 def test_the_demo_on_a_migrated_database_needs_a_workers_login_and_says_first_where_it_writes(
-    database: Database,
+    postgres_server: TestServer, database: Database
 ) -> None:
-    url = make_url(database.url).set(drivername="postgresql", password="secret")
+    secret = stack_password(postgres_server.url()) if password(postgres_server) else "secret"
+    url = make_url(database.url).set(drivername="postgresql", password=secret)
     ran = stats_refresh("demo", database_url=url.render_as_string(hide_password=False), timeout=180)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     first = ran.stdout.partition("\n")[0]

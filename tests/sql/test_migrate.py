@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
-from support.servers import TestServer, administrator
+from support.servers import TestServer, administrator, password
 
 from ops.embedded.process import wait_until
 from sql.functions import apply_functions, sql_files
@@ -178,7 +178,7 @@ def hosted_database(server: TestServer) -> Iterator[Engine]:
     """Yield a database as the login of a hosted one, which may create roles and databases, and nothing more."""
     name = f"stats_refresh_test_{os.getpid()}_hosted"
     with administrator(server).connect() as connection:
-        connection.execute(text(f"create role {name} login createrole createdb"))
+        connection.execute(text(f"create role {name} login {password(server)} createrole createdb"))
         # The roles are there already (another test's database): whoever made them has to lend them.
         connection.execute(text(f"grant {OWNER}, {', '.join(API_ROLES)} to {name} with admin option"))
         connection.execute(text(f"create database {name} owner {name}"))

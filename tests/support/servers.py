@@ -11,7 +11,7 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from ops.embedded.postgres import FAST, PostgresServer
+from ops.embedded.postgres import FAST, PostgresServer, stack_password
 from sql.roles import API_ROLES, OWNER
 from tasks.config import database_url
 
@@ -65,10 +65,18 @@ def create_login(server: TestServer) -> None:
     """Create the login role where a neighbour has not done so."""
     with administrator(server).connect() as connection:
         try:
-            connection.execute(text(f"create role {LOGIN} login in role {', '.join(API_ROLES)}"))
+            connection.execute(
+                text(f"create role {LOGIN} login {password(server)} in role {', '.join(API_ROLES)}")
+            )
         except DBAPIError as error:
             if getattr(error.orig, "pgcode", None) not in ("42710", "23505"):
                 raise
+
+
+def password(server: TestServer) -> str:
+    """Return the clause that lets a new login in with the URLs of `server`; "" where no password is asked for."""
+    url = server.url()
+    return f"password '{stack_password(url)}'" if "passfile" in make_url(url).query else ""
 
 
 def drop_roles_of_the_tests() -> None:
