@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Engine, text
 
 from tasks.transaction import service, transaction
 
-_FRESHNESS = text("""
-    select s.requested_version, s.applied_version, last_save.committed_at, publication.committed_at
-    from public.user_stats_refresh_state s
-    cross join lateral (
-        select max(pg_catalog.pg_xact_commit_timestamp(r.xmin)) as committed_at
-        from public.stats_mutation_receipts r
-        where r.user_id = s.user_id and r.requested_version = (
-            select max(n.requested_version) from public.stats_mutation_receipts n where n.user_id = s.user_id)
-    ) last_save
-    cross join lateral (select pg_catalog.pg_xact_commit_timestamp(s.xmin) as committed_at) publication
-    where s.user_id = :user_id and pg_catalog.current_setting('track_commit_timestamp') = 'on'
-    union all
-    select s.requested_version, s.applied_version, null, null
-    from public.user_stats_refresh_state s
-    where s.user_id = :user_id and pg_catalog.current_setting('track_commit_timestamp') <> 'on'
-""")
+_FRESHNESS = text("select public.stats_account_freshness_v1(:user_id)")
 
 
 @dataclass(frozen=True)
@@ -45,9 +31,9 @@ class Freshness:
 def freshness(engine: Engine, user_id: UUID) -> Freshness:
     """Return how fresh the account is; an account that never saved has requested and applied 0."""
     with transaction(engine, service()) as connection:
-        row = connection.execute(_FRESHNESS, {"user_id": user_id}).one_or_none()
-    if row is None:
-        return Freshness(0, 0, None)
-    requested, applied, saved_at, published_at = row
-    published = requested == applied and saved_at is not None and published_at is not None
-    return Freshness(requested, applied, published_at - saved_at if published else None)
+        row: dict[str, Any] = connection.execute(_FRESHNESS, {"user_id": user_id}).scalar_one()
+    requested, applied = row["requested_version"], row["applied_version"]
+    if requested != applied or row["saved_at"] is None or row["published_at"] is None:
+        return Freshness(requested, applied, None)
+    published = datetime.fromisoformat(row["published_at"]) - datetime.fromisoformat(row["saved_at"])
+    return Freshness(requested, applied, published)

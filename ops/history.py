@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from rich.text import Text
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from ops.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 from schedules.entry_names import full_name
 
-Run = Row[tuple[object, ...]]
+Run = dict[str, Any]
+"""One run as `stats_cron_history_v1` describes it."""
 
-_NEWEST = text(
-    "select h.started_at, h.job_name, h.status, h.worker, h.response, h.error,"
-    " extract(epoch from h.ended_at - h.started_at) * 1000 as ms"
-    " from public.cron_run_history h"
-    " where (cast(:entry as text) is null or h.job_name = :entry) and (not :failed or h.status = 'failed')"
-    " order by h.id desc limit :limit"
-)
-_HAS_RUNS = text("select exists (select from public.cron_run_history h where h.job_name = :entry)")
+_HISTORY = text("select public.stats_cron_history_v1(cast(:entry as text), :failed, :limit)")
 
 
 def show(database_url: str, entry: str | None, failed: bool, limit: int) -> None:
@@ -32,7 +28,7 @@ def show(database_url: str, entry: str | None, failed: bool, limit: int) -> None
     """
     with as_service(database_url) as connection:
         name = None if entry is None else _name(connection, entry)
-        runs = connection.execute(_NEWEST, {"entry": name, "failed": failed, "limit": limit}).all()
+        runs: list[Run] = _history(connection, name, failed, limit)["runs"]
     if runs:
         say(history_table(runs))
     else:
@@ -55,15 +51,24 @@ def history_table(runs: Sequence[Run]) -> Table:
 
 
 def _row(run: Run) -> list[str | Text]:
-    answer = run.error or ("-" if run.response is None else json.dumps(run.response, ensure_ascii=False))
+    response = run["response"]
+    answer = run["error"] or ("-" if response is None else json.dumps(response, ensure_ascii=False))
+    started_at = datetime.fromisoformat(run["started_at"]).astimezone(UTC)
     return [
-        f"{run.started_at:%Y-%m-%d %H:%M:%S.%f}"[:-3],
-        run.job_name,
-        Text(run.status, "red" if run.status == "failed" else ""),
-        "-" if run.ms is None else f"{run.ms:.0f}",
-        run.worker or "-",
+        f"{started_at:%Y-%m-%d %H:%M:%S.%f}"[:-3],
+        run["job_name"],
+        Text(run["status"], "red" if run["status"] == "failed" else ""),
+        "-" if run["ms"] is None else f"{run['ms']:.0f}",
+        run["worker"] or "-",
         answer,
     ]
+
+
+def _history(connection: Connection, entry: str | None, failed: bool, limit: int) -> dict[str, Any]:
+    history: dict[str, Any] = connection.execute(
+        _HISTORY, {"entry": entry, "failed": failed, "limit": limit}
+    ).scalar_one()
+    return history
 
 
 def _name(connection: Connection, entry: str) -> str:
@@ -72,6 +77,6 @@ def _name(connection: Connection, entry: str) -> str:
         return full_name(entry)
     except OperatorError:
         # Entries of an earlier release keep their rows.
-        if connection.execute(_HAS_RUNS, {"entry": entry}).scalar_one():
+        if _history(connection, entry, failed=False, limit=1)["known"]:
             return entry
         raise

@@ -13,7 +13,7 @@ from ops.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 
-_SHOW = text("select to_jsonb(s) - 'id' from public.stats_projection_worker_settings s")
+_SHOW = text("select public.stats_projection_settings_v1()")
 _SET = text("select public.update_stats_projection_settings_v1(cast(:changes as jsonb))")
 
 

@@ -10,76 +10,15 @@ from uuid import UUID
 
 from rich.console import Console
 from rich.progress import track
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from ops.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 
-ACCOUNT_TABLES = (
-    "user_stats_refresh_state",
-    "workout_sessions",
-    "user_manual_pr_records",
-    "user_exercise_daily_rollups",
-    "user_exercise_records",
-    "user_exercise_rep_maxes",
-    "user_training_period_stats",
-    "user_calendar_day_summaries",
-    "user_pr_overview_snapshot_headers",
-    "user_pr_exercise_summary_snapshots",
-)
-"""Where an account may have rows; what is published outlives the rest only where something went wrong.
-
-stats_private.rep_max_steps is a read model too, but service_role may not read it, and it is written only beside the
-rep maxes. Of an account that is found its rows are compared.
-"""
-_ACCOUNTS = text(f"""
-    select a.user_id
-    from ({" union ".join(f"select t.user_id from public.{table} t" for table in ACCOUNT_TABLES)}) a
-    where cast(:user as uuid) is null or a.user_id = :user
-    order by case when cast(:sample as integer) is null then a.user_id::text else md5(random()::text) end
-    limit :sample
-""")
+_ACCOUNTS = text("select a.user_id from public.stats_accounts_v1(:user, :sample) a (user_id)")
 _INTEGRITY = text("select public.validate_user_exercise_stats_integrity(:user)")
-_ORPHANS = text("""
-    select x.as_of_date, count(*)
-    from (
-        select h.as_of_date from public.user_pr_overview_snapshot_headers h
-        where h.user_id = :user and not exists (
-            select from public.user_stats_refresh_state s
-            where s.user_id = :user and h.as_of_date between s.published_anchor - 1 and s.published_anchor + 1)
-        union all
-        select x.as_of_date from public.user_pr_exercise_summary_snapshots x
-        where x.user_id = :user and not exists (
-            select from public.user_pr_overview_snapshot_headers h
-            where h.user_id = :user and h.as_of_date = x.as_of_date)
-    ) x
-    group by 1
-    order by 1
-""")
-# A claim takes pending and exhausted jobs together, so an account waits for an operator only where all are exhausted.
-_WHY_STALE = text("""
-    select
-        case
-            when s.applied_version = s.requested_version and s.applied_policy_version = p.policy_version then null
-            when 'processing' = any (j.statuses) then 'in flight'
-            when 'pending' = any (j.statuses) then 'pending'
-            when 'failed' = any (j.statuses) then 'exhausted'
-            when s.applied_version = s.requested_version then 'policy'
-            else 'no job'
-        end as reason,
-        j.failed_id
-    from public.user_stats_refresh_state s
-    cross join public.stats_projection_policy p
-    cross join lateral (
-        select
-            array_agg(o.status) as statuses,
-            (array_agg(o.id order by o.requested_version) filter (where o.status = 'failed'))[1] as failed_id
-        from public.user_exercise_stats_refresh_jobs o
-        where o.user_id = s.user_id and o.status in ('pending', 'processing', 'failed')
-    ) j
-    where s.user_id = :user
-""")
+_STANDING = text("select public.stats_account_standing_v1(:user)")
 _ATTEMPTS = 5
 """An account that is published again and again meanwhile is compared at most so often."""
 
@@ -168,13 +107,14 @@ def verify_account(database_url: str, user_id: UUID) -> Verified:
             integrity: dict[str, Any] = connection.execute(_INTEGRITY, {"user": user_id}).scalar_one()
             if integrity["moved"]:
                 continue
+            # Read after the comparison: it tells whether a save or a publication came meanwhile.
+            standing: dict[str, Any] = connection.execute(_STANDING, {"user": user_id}).scalar_one()
             if integrity["stale"]:
-                left_out = _why_stale(connection, user_id)
-                if left_out is None:
+                if standing["waits_for"] is None:
                     continue
-                return Verified(user_id, left_out=left_out)
-            findings = tuple(_findings(connection, user_id, integrity))
-            if findings and not _is_unchanged(connection, user_id, integrity):
+                return Verified(user_id, left_out=_left_out(standing))
+            findings = tuple(_findings(user_id, integrity, standing))
+            if findings and not _is_unchanged(integrity, standing):
                 continue
             return Verified(user_id, findings)
     return Verified(user_id, left_out=LeftOut("busy"))
@@ -188,33 +128,22 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     )
 
 
-def _why_stale(connection: Connection, user_id: UUID) -> LeftOut | None:
-    """Return what a stale account waits for; None where it is stale no more."""
-    row = connection.execute(_WHY_STALE, {"user": user_id}).one_or_none()
-    if row is None or row.reason is None:
-        return None
-    return LeftOut(row.reason, row.failed_id if row.reason == "exhausted" else None)
+def _left_out(standing: dict[str, Any]) -> LeftOut:
+    job = standing["exhausted_job_id"]
+    return LeftOut(standing["waits_for"], None if job is None else UUID(job))
 
 
-def _findings(connection: Connection, user_id: UUID, integrity: dict[str, Any]) -> Iterator[Finding]:
+def _findings(user_id: UUID, integrity: dict[str, Any], standing: dict[str, Any]) -> Iterator[Finding]:
     for read_model, count in sorted(integrity["counts"].items()):
         missing, wrong, surplus = count["i"], count["u"], count["d"]
         if missing or wrong or surplus:
             yield Finding(user_id, read_model, f"{missing} rows missing, {wrong} wrong, {surplus} too many")
-    orphans = connection.execute(_ORPHANS, {"user": user_id}).all()
-    if orphans:
-        days = ", ".join(f"{row.as_of_date} ({row.count} rows)" for row in orphans)
+    if orphans := standing["orphan_snapshots"]:
+        days = ", ".join(f"{day['as_of_date']} ({day['rows']} rows)" for day in orphans)
         yield Finding(user_id, "orphan snapshots", days)
 
 
-def _is_unchanged(connection: Connection, user_id: UUID, integrity: dict[str, Any]) -> bool:
+def _is_unchanged(integrity: dict[str, Any], standing: dict[str, Any]) -> bool:
     """Tell whether neither a save nor a publication came since the comparison: then what it found counts."""
-    again = connection.execute(
-        text(
-            "select s.requested_version, s.applied_version from public.user_stats_refresh_state s"
-            " where s.user_id = :user"
-        ),
-        {"user": user_id},
-    ).one_or_none()
-    versions = (integrity["requested_version"], integrity["generation"])
-    return (tuple(again) if again else (0, 0)) == versions
+    compared = (integrity["requested_version"], integrity["generation"])
+    return (standing["requested_version"], standing["applied_version"]) == compared

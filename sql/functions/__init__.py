@@ -12,12 +12,24 @@ from sqlalchemy import Connection, text
 
 from sql.script import run_script
 
-SUBJECTS = ("identity", "locks", "numbers", "queue", "writes", "pipeline", "maintenance", "readers", "access")
+SUBJECTS = (
+    "identity",
+    "locks",
+    "numbers",
+    "queue",
+    "writes",
+    "pipeline",
+    "maintenance",
+    "operations",
+    "readers",
+    "access",
+)
 """The folders in the order in which they are applied: grants come last, when everything they name exists."""
 
 _APPLIED = "stats_private.applied_sql_files"
 _GRANTS = "access/grants.sql"
 _POLICIES = "access/policies.sql"
+OWNER_POLICIES = "access/owner_policies.sql"
 
 
 @dataclass(frozen=True)
@@ -43,9 +55,9 @@ def sql_files() -> Iterator[SqlFile]:
 def apply_functions(connection: Connection, *, schema_changed: bool = False) -> list[str]:
     """Apply every file whose text differs from what this database has; return their names.
 
-    Grants are applied again whenever anything changed, so that a new table or function has them too. Policies lock
-    the tables that saves write, so they follow their own text and new tables alone. Functions that no file creates
-    any more are dropped.
+    Grants, and the policies that let the owner see its own rows, are put right in any case: a new table or function
+    needs them too, and a restore may have left them out. Other policies lock the tables that saves write, so they
+    follow their own text and new tables alone. Functions that no file creates any more are dropped.
     """
     connection.execute(
         text(
@@ -59,7 +71,7 @@ def apply_functions(connection: Connection, *, schema_changed: bool = False) -> 
     if due or schema_changed:
         due.add(_GRANTS)
     if schema_changed:
-        due.add(_POLICIES)
+        due |= {_POLICIES, OWNER_POLICIES}
     changed = [file for file in files if file.name in due]
     # Bodies may name functions of a later file.
     connection.execute(text("set local check_function_bodies = off"))
@@ -68,9 +80,11 @@ def apply_functions(connection: Connection, *, schema_changed: bool = False) -> 
             continue
         _apply(connection, file)
     _drop_left_over_functions(connection, files, changed)
-    for file in changed:
-        if file.name.startswith("access/"):
+    for file in files:
+        if file.name in due and file.name.startswith("access/"):
             _apply(connection, file)
+        elif file.name in (_GRANTS, OWNER_POLICIES):
+            run_script(connection, file.text)
     return [file.name for file in changed]
 
 
@@ -100,11 +114,12 @@ def _drop_left_over_functions(connection: Connection, files: list[SqlFile], chan
                     or (n.name = any (:created) and p.xmin <> pg_catalog.pg_current_xact_id()::pg_catalog.xid)
                 )
         """),
-        {"all_names": _created_names(files), "created": _created_names(changed)},
+        {"all_names": created_names(files), "created": created_names(changed)},
     )
     for signature in left_over.all():
         connection.execute(text(f"drop function {signature}"))
 
 
-def _created_names(files: list[SqlFile]) -> list[str]:
+def created_names(files: list[SqlFile]) -> list[str]:
+    """Return the names, with their schemas, of the functions that `files` create."""
     return [name for file in files for name in re.findall(r"create or replace function ([\w.]+)", file.text)]

@@ -16,26 +16,6 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 from support.servers import password
 
-from ops.cli import main
-from tasks.config import config
-
-
-@pytest.fixture
-def stats_refresh(database, monkeypatch, capsys):
-    """Run the command line against the test's database; return (exit code, output, errors)."""
-
-    def run(*arguments: str, url: str = database.url) -> tuple[int, str, str]:
-        monkeypatch.setenv("STATS_REFRESH_DATABASE_URL", url)
-        monkeypatch.setattr(sys, "argv", ["stats-refresh", *arguments])
-        config.cache_clear()
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        return end.value.code or 0, printed.out, printed.err
-
-    yield run
-    config.cache_clear()
-
 
 @pytest.fixture
 def exhausted(database, app_account, stages) -> uuid.UUID:

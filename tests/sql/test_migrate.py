@@ -123,6 +123,7 @@ def test_a_new_schema_step_applies_policies_and_grants_again(database):
         connection.execute(text(f"set local role {OWNER}"))
         assert apply_functions(connection, schema_changed=True) == [
             "access/grants.sql",
+            "access/owner_policies.sql",
             "access/policies.sql",
         ]
 

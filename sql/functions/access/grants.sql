@@ -108,6 +108,19 @@ grant execute on function public.run_stats_catalog_walk_v1(integer) to service_r
 grant execute on function public.enqueue_stale_user_exercise_stats_refresh_jobs(integer) to service_role;
 grant execute on function public.run_user_exercise_stats_backfill_scan_cron(integer) to service_role;
 
+revoke all on function public.stats_projection_jobs_v1(text [], integer) from public;
+revoke all on function public.stats_cron_history_v1(text, boolean, integer) from public;
+revoke all on function public.stats_projection_settings_v1() from public;
+revoke all on function public.stats_accounts_v1(uuid, integer) from public;
+revoke all on function public.stats_account_standing_v1(uuid) from public;
+revoke all on function public.stats_account_freshness_v1(uuid) from public;
+grant execute on function public.stats_projection_jobs_v1(text [], integer) to authenticated, service_role;
+grant execute on function public.stats_cron_history_v1(text, boolean, integer) to authenticated, service_role;
+grant execute on function public.stats_projection_settings_v1() to authenticated, service_role;
+grant execute on function public.stats_accounts_v1(uuid, integer) to authenticated, service_role;
+grant execute on function public.stats_account_standing_v1(uuid) to authenticated, service_role;
+grant execute on function public.stats_account_freshness_v1(uuid) to authenticated, service_role;
+
 grant select on
 public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,
 public.session_sets, public.user_manual_pr_records to authenticated;

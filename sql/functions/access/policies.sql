@@ -1,4 +1,4 @@
--- What an account may read of the canonical rows: its own, and the global catalog. Service reads all.
+-- What an account may read of the canonical rows: its own, and the global catalog. What others may: owner_policies.sql.
 -- Promises: row security on every canonical table; the owner's functions see past it, callers do not.
 -- Locks: none
 -- Writes: nothing
@@ -36,21 +36,3 @@ using (
 drop policy if exists own_rows on public.user_manual_pr_records;
 create policy own_rows on public.user_manual_pr_records for select to authenticated
 using (user_id = (select auth.uid()));
-
-drop policy if exists service_reads_all on public.exercises;
-create policy service_reads_all on public.exercises for select to service_role using (true);
-
-drop policy if exists service_reads_all on public.exercise_external_mappings;
-create policy service_reads_all on public.exercise_external_mappings for select to service_role using (true);
-
-drop policy if exists service_reads_all on public.workout_sessions;
-create policy service_reads_all on public.workout_sessions for select to service_role using (true);
-
-drop policy if exists service_reads_all on public.session_exercise_part;
-create policy service_reads_all on public.session_exercise_part for select to service_role using (true);
-
-drop policy if exists service_reads_all on public.session_sets;
-create policy service_reads_all on public.session_sets for select to service_role using (true);
-
-drop policy if exists service_reads_all on public.user_manual_pr_records;
-create policy service_reads_all on public.user_manual_pr_records for select to service_role using (true);

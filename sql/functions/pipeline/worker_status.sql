@@ -1,8 +1,8 @@
 -- public.stats_projection_worker_status_v1() -> what waits, what runs, what failed, and the settings row
 --   {alerts, jobs, leases, last_hour, accounts, rollover, maintenance, catalog_walks, messages_are_english,
 --    paused_stages, settings}
--- Promises: one snapshot. Service and administrators only (42501). Ages and timings are null where there is nothing
---   to measure.
+-- Promises: one snapshot. Service and administrators only (42501); 55000 where row security hides rows from these
+--   functions. Ages and timings are null where there is nothing to measure.
 -- Locks: none
 -- Writes: nothing
 create or replace function public.stats_projection_worker_status_v1()
@@ -12,9 +12,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not (stats_private.is_service() or stats_private.is_admin()) then
-        raise exception using errcode = '42501', message = 'only service and administrators read the worker status';
-    end if;
+    perform stats_private.require_operator('the worker status');
     return (
         select jsonb_build_object(
             'alerts', stats_private.alerts(),
