@@ -51,13 +51,27 @@ def demo(
 
 
 @app.command()
-def migrate() -> None:
-    """Bring the database to this release."""
+def migrate(
+    without_rows: Annotated[
+        bool,
+        typer.Option("--without-rows", help="Tables alone, for the rows of a pg_restore --data-only."),
+    ] = False,
+) -> None:
+    """Bring the database to this release; after a restore, put owners and grants right."""
     from ops.discovery import connection_urls
     from ops.migrate import migrate as run
+    from ops.migrate import migrate_without_rows
 
-    run(connection_urls().admin_url)
-    Console().print("the database is at this release")
+    url = connection_urls().admin_url
+    if without_rows:
+        migrate_without_rows(url)
+        Console().print(
+            "the tables are at this release, without rows: restore those, then run stats-refresh migrate",
+            soft_wrap=True,
+        )
+    else:
+        run(url)
+        Console().print("the database is at this release")
 
 
 @app.command("import")

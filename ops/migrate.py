@@ -9,8 +9,9 @@ from sqlalchemy.pool import NullPool
 
 from ops.database_errors import first_line, of_another_release, operator_error
 from ops.errors import OperatorError
-from sql.migrate import DatabaseTooNew, Migrated, OwnerDenied, needs_migration
+from sql.migrate import DatabaseTooNew, Migrated, OwnerDenied, RowsMissing, needs_migration
 from sql.migrate import migrate as migrate_engine
+from sql.restore import NotEmpty, remove_seeds
 from sql.roles import OWNER, AuthSchemaClosed
 from tasks.transaction import service, transaction
 
@@ -24,12 +25,12 @@ def migrate(url: str) -> Migrated:
     engine = create_engine(url, poolclass=NullPool)
     try:
         return migrate_engine(engine)
-    except (DatabaseTooNew, AuthSchemaClosed) as error:
+    except (DatabaseTooNew, RowsMissing, AuthSchemaClosed) as error:
         raise OperatorError(str(error)) from error
     except OwnerDenied as error:
         raise OperatorError(
             f"{OWNER}, as which a migration acts, is refused ({error}): nothing was changed; give what this names to "
-            f"{OWNER} (ALTER ... OWNER TO) or rename it, then run stats-refresh migrate again"
+            f"{OWNER} or rename it, then run stats-refresh migrate again{_as_statements(error.statements)}"
         ) from error
     except DBAPIError as error:
         if isinstance(error.orig, errors.LockNotAvailable):
@@ -45,6 +46,23 @@ def migrate(url: str) -> Migrated:
         raise
 
 
+def migrate_without_rows(url: str) -> None:
+    """Make the tables of this release at `url` without the rows that a migration puts into them.
+
+    Raises OperatorError as `migrate` does, and where there are other rows already.
+    """
+    engine = create_engine(url, poolclass=NullPool)
+    migrate(url)
+    try:
+        remove_seeds(engine)
+    except NotEmpty as error:
+        raise OperatorError(f"nothing was removed: {error}") from error
+
+
+def _as_statements(statements: list[str]) -> str:
+    return f". What gives all of it: {'; '.join(statements)};" if statements else ""
+
+
 def ensure_migrated(url: str) -> None:
     """Migrate the database at `url` unless it is at this release, which a worker's login is enough to tell.
 
@@ -55,7 +73,7 @@ def ensure_migrated(url: str) -> None:
         with transaction(create_engine(url, poolclass=NullPool), service()) as connection:
             if not needs_migration(connection):
                 return
-    except DatabaseTooNew as error:
+    except (DatabaseTooNew, RowsMissing) as error:
         raise OperatorError(str(error)) from error
     except DBAPIError as error:
         if isinstance(error.orig, errors.InsufficientPrivilege):
