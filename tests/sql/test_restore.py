@@ -15,16 +15,16 @@ from sqlalchemy.pool import NullPool
 from support.app import AppAccount, Stages
 from support.servers import LOGIN, TestServer, administrator
 
-from ops.embedded.postgres import find_binaries, major_version
+from ops.embedded.postgres import FAST, PostgresServer, find_binaries, major_version
 from ops.errors import OperatorError
 from ops.migrate import ensure_migrated, migrate, migrate_without_rows
+from ops.stack import create_worker_role
 from sql.migrate import needs_migration
 from sql.restore import SEEDED
 from sql.roles import OWNER
 from tasks.config import libpq_url
 from tasks.transaction import service, transaction
 
-DAY = "2026-03-10"
 _numbers = itertools.count(1)
 
 # Whatever a session of an API role could do there, and who would do it.
@@ -49,12 +49,17 @@ order by 1, 2
 
 
 @pytest.fixture(scope="session")
-def client(postgres_server: TestServer) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run one of PostgreSQL's programs, of the server's own version: a later pg_restore says what this can't read."""
+def binaries(postgres_server: TestServer) -> Path:
+    """PostgreSQL's programs of the server's own version: a later pg_restore says what this server can't read."""
     with administrator(postgres_server).connect() as connection:
         version = int(connection.scalar(text("show server_version_num"))) // 10_000
     candidates = [find_binaries(), Path(f"/usr/lib/postgresql/{version}/bin")]
-    [binaries, *_] = [path for path in candidates if path.exists() and major_version(path) == version]
+    return next(path for path in candidates if path.exists() and major_version(path) == version)
+
+
+@pytest.fixture(scope="session")
+def client(binaries: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run one of those programs."""
 
     def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -142,6 +147,23 @@ def test_one_migrate_puts_owners_and_grants_right(
 
     assert_as_before(target, database, lifter)
     assert migrate(target.admin_url).functions == []
+
+
+def test_a_server_that_has_none_of_our_roles_gets_them(
+    dump: Path, database: Database, lifter: AppAccount, client, binaries: Path
+) -> None:
+    """pg_restore reports what it could not set, and goes on without."""
+    with PostgresServer(settings=FAST, binaries=binaries) as server:
+        done = client("pg_restore", "-d", libpq_url(server.url()), str(dump))
+        assert done.returncode == 1
+        assert 'role "stats_refresh_owner" does not exist' in done.stderr
+        migrate(server.url())
+        create_worker_role(server.url())
+        target = Database(server.url(user=LOGIN), server.url())
+        try:
+            assert_as_before(target, database, lifter)
+        finally:
+            target.engine.dispose()
 
 
 def test_a_worker_does_not_start_on_a_restored_database_that_is_open(
