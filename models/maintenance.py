@@ -52,7 +52,14 @@ class UserPrOverviewRolloverState(Base):
     """When an account's snapshot window has to move on."""
 
     __tablename__ = "user_pr_overview_rollover_state"
-    __table_args__ = ({"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.05}},)
+    __table_args__ = (
+        Index(
+            "user_pr_overview_rollover_state_retry_idx",
+            "next_retry_at",
+            postgresql_where=text("next_retry_at is not null"),
+        ),
+        {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.05}},
+    )
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     due_at: Mapped[datetime]

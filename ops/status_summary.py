@@ -93,15 +93,18 @@ def _last_hour(hour: Status) -> Iterator[tuple[str, Text]]:
 def _rollover(rollover: Status) -> Text:
     if not rollover["due"]:
         return Text("nothing due")
-    parts = [f"{rollover['due']} due for up to {duration(rollover['oldest_due_seconds'])}"]
+    parts = [f"{rollover['due']} due"]
+    if rollover["oldest_due_seconds"] is not None:
+        parts[0] += f" for up to {duration(rollover['oldest_due_seconds'])}"
+    if rollover["ahead"]:
+        parts.append(f"{rollover['ahead']} published for days to come")
     parts += _counted(rollover, "failing")
-    return Text(", ".join(parts), _UNUSUAL if rollover["failing"] else "")
+    return Text(", ".join(parts), _UNUSUAL if rollover["failing"] or rollover["ahead"] else "")
 
 
 def _maintenance(jobs: Status) -> Iterator[tuple[str, Text]]:
     """Yield when each job last succeeded, and what there is to know of one that fails."""
-    ages = ((job, state["last_success_seconds"]) for job, state in sorted(jobs.items()))
-    succeeded = (f"{job} {'never' if age is None else f'{duration(age)} ago'}" for job, age in ages)
+    succeeded = (f"{job} {_last_success(state)}" for job, state in sorted(jobs.items()))
     yield "maintenance", Text(", ".join(succeeded))
     for job, state in sorted(jobs.items()):
         if state["attempt_count"]:
@@ -110,6 +113,12 @@ def _maintenance(jobs: Status) -> Iterator[tuple[str, Text]]:
             if state["cursor"] is not None:
                 parts.append(f"at cursor {state['cursor']}")
             yield f"  {job}", Text("; ".join(parts), _WRONG)
+
+
+def _last_success(job: Status) -> str:
+    if job["last_success_seconds"] is not None:
+        return f"{duration(job['last_success_seconds'])} ago"
+    return "never" if job["last_success_at"] is None else "dated ahead of the clock"
 
 
 def _catalog_walks(walks: int) -> Iterator[tuple[str, Text]]:

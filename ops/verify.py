@@ -141,6 +141,12 @@ def _findings(user_id: UUID, integrity: dict[str, Any], standing: dict[str, Any]
     if orphans := standing["orphan_snapshots"]:
         days = ", ".join(f"{day['as_of_date']} ({day['rows']} rows)" for day in orphans)
         yield Finding(user_id, "orphan snapshots", days)
+    if window := standing["missed_window"]:
+        reason = "published by a clock that ran ahead" if window["is_ahead"] else "its rollover is late"
+        days = f"{window['first']} to {window['last']}, without today ({window['today']}): {reason}"
+        yield Finding(
+            user_id, "snapshot window", f"{days}; `stats-refresh status` says what holds the rollover up"
+        )
 
 
 def _is_unchanged(integrity: dict[str, Any], standing: dict[str, Any]) -> bool:

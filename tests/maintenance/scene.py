@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from reckoning.compare import assert_account_equals_reckoning
+from rich.console import Console
 from sqlalchemy import text
 from support.app import AppAccount, Json, Stages
 from support.races import Session
 
+from ops.status_summary import status_table
 from tasks.transaction import service, transaction
 
 if TYPE_CHECKING:
@@ -237,3 +240,30 @@ def make_due_accounts(database: Database, accounts: int) -> None:
         " select s.user_id, (s.published_anchor + 1)::timestamp at time zone 'UTC', 1"
         " from public.user_stats_refresh_state s"
     )
+
+
+@contextmanager
+def clock_off_by(database: Database, days: int) -> Iterator[None]:
+    """Let the stages take another day for today: what they publish is what a clock that is wrong makes of it."""
+    [(right,)] = database.admin(
+        "select pg_catalog.pg_get_functiondef('stats_private.utc_today()'::regprocedure)"
+    )
+    database.admin(right.replace("now()", f"(now() + interval '{days} days')"))
+    try:
+        yield
+    finally:
+        database.admin(right)
+
+
+def publish_ahead(database: Database, days: int, count: int = 1) -> list[AppAccount]:
+    """Return accounts that were published while the clock was `days` ahead."""
+    with clock_off_by(database, days):
+        return published_accounts(database, count)
+
+
+def printed_status(database: Database) -> str:
+    """Return what `stats-refresh status` prints."""
+    status = database.as_service().value("select public.stats_projection_worker_status_v1()")
+    with (console := Console(width=200)).capture() as shown:
+        console.print(status_table(status))
+    return shown.get()

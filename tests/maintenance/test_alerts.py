@@ -53,12 +53,6 @@ def overview(account: AppAccount, days_from_today: int = 0) -> Json:
     )
 
 
-@pytest.fixture(autouse=True)
-def fresh_cursors(database: Database) -> None:
-    """The template of the test's database may be older than what alerts."""
-    database.admin("update public.stats_maintenance_cursors set updated_at = now()")
-
-
 def test_nothing_alerts_where_all_is_well_and_just_after_midnight(database):
     accounts = published_accounts(database, 2)
     due_since(database, 5.9, accounts)

@@ -31,11 +31,13 @@ language sql stable
 as $$
     with due as (
         select
-            count(*) filter (where r.due_at <= clock_timestamp() - interval '6 hours') as late,
+            count(*) filter (where r.due_at <= t.now - interval '6 hours') as late,
+            count(*) filter (where r.due_at > t.latest) as ahead,
             count(*) filter (where r.failures > 0) as held,
             stats_private.age_seconds(min(r.due_at)) / 3600 as hours
         from public.user_pr_overview_rollover_state r
-        where r.due_at <= clock_timestamp()
+        cross join (select clock_timestamp() as now, stats_private.latest_due_at() as latest) t
+        where r.due_at <= t.now or r.due_at > t.latest
     )
     select
         'rollover',
@@ -46,6 +48,15 @@ as $$
             || '--failed says'
     from due d
     where d.late > 0
+    union all
+    select
+        'rollover',
+        format(
+            '%s published for days to come, by a clock that ran ahead: readers of today may be refused until the rollover',
+            stats_private.accounts(d.ahead)),
+        'see that the clock of the database''s server is right now, and that a worker of the queue maintenance runs'
+    from due d
+    where d.ahead > 0
     union all
     select
         'rollover',
@@ -78,16 +89,22 @@ returns table (subject text, problem text, action text)
 language sql stable
 as $$
     with waiting as (
-        select count(distinct j.user_id) as accounts, stats_private.age_seconds(min(j.created_at)) / 60 as minutes
+        select
+            count(distinct j.user_id) as accounts,
+            stats_private.age_seconds(min(j.created_at) filter (where not stats_private.is_ahead(j.created_at))) / 60
+                as minutes
         from public.user_exercise_stats_refresh_jobs j
-        where j.status in ('pending', 'processing') and j.created_at < clock_timestamp() - interval '2 minutes'
-            and (j.retry_not_before is null or j.retry_not_before < clock_timestamp() - interval '2 minutes')
+        where j.status in ('pending', 'processing')
+            and (j.created_at < clock_timestamp() - interval '2 minutes' or stats_private.is_ahead(j.created_at))
+            and (
+                j.retry_not_before is null or j.retry_not_before < clock_timestamp() - interval '2 minutes'
+                or stats_private.is_ahead(j.retry_not_before - (select stats_private.longest_wait())))
     )
     select
         'queue',
         format(
-            '%s waiting for up to %s min, and nothing has been published for two', stats_private.accounts(w.accounts),
-            trunc(w.minutes)),
+            '%s waiting %s, and nothing has been published for two', stats_private.accounts(w.accounts),
+            coalesce('for up to ' || trunc(w.minutes) || ' min', 'since before the clock was put back')),
         case
             when cardinality(p.paused_stages) > 0
                 then format('stats-refresh resume STAGE: paused are %s', array_to_string(p.paused_stages, ', '))
@@ -97,7 +114,8 @@ as $$
     cross join public.stats_projection_worker_settings p
     where w.accounts > 0 and not exists (
         select from public.user_stats_projection_runs r
-        where r.completed_at > clock_timestamp() - interval '2 minutes' and r.phase = 'completed')
+        where r.completed_at > clock_timestamp() - interval '2 minutes' and r.phase = 'completed'
+            and not stats_private.is_ahead(r.completed_at))
 $$;
 
 -- Pages that fail, and those that have not been heard of for an hour: the slowest comes every ten minutes.
@@ -114,15 +132,19 @@ as $$
     union all
     select
         c.job,
-        format(
-            'no page has succeeded for %s h',
-            trunc(stats_private.age_seconds(coalesce(c.last_success_at, c.updated_at)) / 3600)),
+        case
+            when stats_private.is_ahead(c.heard_of_at)
+                then 'no page has succeeded since the clock was put back: the last one is dated in days to come'
+            else format('no page has succeeded for %s h', trunc(stats_private.age_seconds(c.heard_of_at) / 3600))
+        end,
         case
             when stats_private.stage_is_paused('maintenance') then 'stats-refresh resume maintenance'
             else 'see that a worker of the queue maintenance runs, and stats-refresh schedule list for its entry'
         end
-    from public.stats_maintenance_cursors c
-    where coalesce(c.last_success_at, c.updated_at) < clock_timestamp() - interval '1 hour'
+    from (
+        select m.job, coalesce(m.last_success_at, m.updated_at) as heard_of_at from public.stats_maintenance_cursors m
+    ) c
+    where c.heard_of_at < clock_timestamp() - interval '1 hour' or stats_private.is_ahead(c.heard_of_at)
 $$;
 
 create or replace function stats_private.accounts(p_count bigint)

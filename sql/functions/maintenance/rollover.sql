@@ -3,8 +3,9 @@
 -- Promises: one page of accounts whose snapshot window is due gets a new generation that moves the window alone, at
 --   maintenance priority; the published generation is never touched here. Two pages at once take different accounts.
 --   An account that already waits, or that somebody writes to, is left for later and out of the way; it counts as a
---   failure where its attempts are used up. Pages stop while many are pending. limit: 1 to 25, by default the
---   setting rollover_page.
+--   failure where its attempts are used up. One that a clock which ran ahead published for days to come is due at
+--   once, and its retry time is over where no backoff is that long. Pages stop while many are pending. limit: 1 to
+--   25, by default the setting rollover_page. has_more: the page was full, so more may wait.
 -- Locks: rollover rows (skip locked), write (try), state row, job rows (skip locked), cursor row (skip locked, last)
 -- Writes: user_pr_overview_rollover_state, stats_maintenance_cursors, user_stats_refresh_state,
 --   user_exercise_stats_refresh_jobs
@@ -54,16 +55,10 @@ begin
         return jsonb_build_object('response', 'backlogged', 'requested', 0, 'skipped', 0, 'has_more', false);
     end if;
     for v_due in
-        select d.user_id, s.requested_version > s.applied_version as is_stale
-        from (
-            select r.user_id
-            from public.user_pr_overview_rollover_state r
-            where coalesce(r.next_retry_at, r.due_at) <= clock_timestamp()
-            order by coalesce(r.next_retry_at, r.due_at)
-            limit p_limit
-            for update skip locked
-        ) d
-        left join public.user_stats_refresh_state s on s.user_id = d.user_id
+        select d.user_id, (
+            select s.requested_version > s.applied_version
+            from public.user_stats_refresh_state s where s.user_id = d.user_id) as is_stale
+        from stats_private.take_due_rollovers(p_limit) d
     loop
         if not coalesce(v_due.is_stale, true) and stats_private.try_enqueue_maintenance(
             v_due.user_id, null, '{}', 'pr_snapshot_rollover', 'rollover:' || stats_private.utc_today(), true)
@@ -81,11 +76,72 @@ begin
     return jsonb_build_object(
         'response', case when v_requested + v_skipped = 0 then 'idle' else 'enqueued' end,
         'requested', v_requested, 'skipped', v_skipped,
-        'has_more', v_requested + v_skipped > 0 and exists (
-            select from public.user_pr_overview_rollover_state r
-            where coalesce(r.next_retry_at, r.due_at) <= clock_timestamp()));
+        'has_more', v_requested + v_skipped = p_limit);
 end;
 $$;
+
+-- Locks and returns due accounts that nobody else holds. First those whose times a right clock can't have written, for
+-- their readers of today may be refused; then those whose time has come. The bounds are variables, so that an index
+-- ends each search: beside clock_timestamp() itself, which is volatile, every account would be read where few are due.
+-- Locks: rollover rows (skip locked)
+create or replace function stats_private.take_due_rollovers(p_limit integer)
+returns table (user_id uuid)
+language plpgsql
+-- By the indexes, whatever the statistics say: they may be of a time when nobody was due.
+set enable_sort = off
+set enable_bitmapscan = off
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_latest_due_at timestamptz := stats_private.latest_due_at();
+    v_latest_retry_at timestamptz := v_now + stats_private.longest_rollover_wait();
+begin
+    return query
+    select d.user_id
+    from (
+        select ahead.user_id from (
+            select r.user_id
+            from public.user_pr_overview_rollover_state r
+            where coalesce(r.next_retry_at, r.due_at) > v_latest_due_at and r.next_retry_at is null
+            order by coalesce(r.next_retry_at, r.due_at)
+            limit p_limit
+            for update skip locked
+        ) ahead
+        union all
+        select waiting.user_id from (
+            select r.user_id
+            from public.user_pr_overview_rollover_state r
+            where r.next_retry_at > v_latest_retry_at
+            order by r.next_retry_at
+            limit p_limit
+            for update skip locked
+        ) waiting
+        union all
+        select late.user_id from (
+            select r.user_id
+            from public.user_pr_overview_rollover_state r
+            where coalesce(r.next_retry_at, r.due_at) <= v_now
+            order by coalesce(r.next_retry_at, r.due_at)
+            limit p_limit
+            for update skip locked
+        ) late
+    ) d
+    limit p_limit;
+end;
+$$;
+
+-- An account is due a day after its anchor, and none can be published for a later day than this one.
+create or replace function stats_private.latest_due_at()
+returns timestamptz
+language sql volatile
+as $$ select (stats_private.latest_day() + 1)::timestamp at time zone 'UTC' $$;
+
+create or replace function stats_private.longest_rollover_wait()
+returns interval
+language sql immutable
+as $$ select interval '1 hour' $$;
 
 -- Looks at the account again in a minute (its publication moves due_at first, where all goes well), after a failure
 -- (p_error) in twice as long each time, at most an hour.
@@ -97,7 +153,8 @@ as $$
     set failures = r.failures + (p_error is not null)::integer,
         last_error = coalesce(p_error, r.last_error),
         next_retry_at = clock_timestamp() + least(
-            interval '1 minute' * power(2, least(r.failures + (p_error is not null)::integer, 6)), interval '1 hour'),
+            interval '1 minute' * power(2, least(r.failures + (p_error is not null)::integer, 6)),
+            stats_private.longest_rollover_wait()),
         updated_at = clock_timestamp()
     where r.user_id = p_user_id
 $$;

@@ -44,11 +44,12 @@ end;
 $$;
 
 -- public.stats_account_standing_v1(user_id)
---   -> {requested_version, applied_version, waits_for, exhausted_job_id, orphan_snapshots}
+--   -> {requested_version, applied_version, waits_for, exhausted_job_id, orphan_snapshots, missed_window}
 -- Promises: an account without generations has 0 of both. waits_for: null where nothing is to come, else what its next
 --   publication waits for: in flight | pending | exhausted | policy | no job. orphan_snapshots: rows of the PR overview
---   outside the published window or without their header, {as_of_date, rows} a day. Service and administrators only
---   (42501); 55000 where rows are hidden.
+--   outside the published window or without their header, {as_of_date, rows} a day. missed_window: null where the
+--   published window has today, else {first, last, today, is_ahead}. Service and administrators only (42501); 55000
+--   where rows are hidden.
 -- Locks: none
 -- Writes: nothing
 create or replace function public.stats_account_standing_v1(p_user_id uuid)
@@ -61,7 +62,8 @@ begin
     perform stats_private.require_operator('an account''s standing');
     return jsonb_build_object(
         'requested_version', 0, 'applied_version', 0, 'waits_for', null, 'exhausted_job_id', null,
-        'orphan_snapshots', stats_private.orphan_snapshots(p_user_id)
+        'orphan_snapshots', stats_private.orphan_snapshots(p_user_id),
+        'missed_window', stats_private.missed_window(p_user_id)
     ) || coalesce((select to_jsonb(w) from stats_private.waits_for(p_user_id) w), '{}');
 end;
 $$;
@@ -117,4 +119,18 @@ as $$
         ) x
         group by x.as_of_date
     ) d
+$$;
+
+-- What a comparison with the published window can't tell: whether readers of today find it at all. Null where they do,
+-- and before the first publication.
+create or replace function stats_private.missed_window(p_user_id uuid)
+returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'first', s.published_anchor - 1, 'last', s.published_anchor + 1, 'today', stats_private.utc_today(),
+        'is_ahead', s.published_anchor > stats_private.utc_today())
+    from public.user_stats_refresh_state s
+    where s.user_id = p_user_id
+        and stats_private.utc_today() not between s.published_anchor - 1 and s.published_anchor + 1
 $$;

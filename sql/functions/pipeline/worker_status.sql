@@ -92,6 +92,7 @@ as $$
             end as outcome
         from public.user_stats_projection_runs r
         where r.completed_at > clock_timestamp() - interval '1 hour' and r.phase in ('completed', 'failed')
+            and not stats_private.is_ahead(r.completed_at)
     ) e
 $$;
 
@@ -112,26 +113,32 @@ as $$
     from public.user_stats_refresh_state s
 $$;
 
--- The snapshot windows. An account is due from midnight on; a reader of the UTC date is refused a day after that.
+-- The snapshot windows. An account is due from midnight on; a reader of the UTC date is refused a day after that. One
+-- that a clock which ran ahead published for days to come is due as well, and its readers are refused at once.
 create or replace function stats_private.status_of_rollover()
 returns jsonb
 language sql stable
 as $$
     select jsonb_build_object(
         'due', count(*),
+        'ahead', count(*) filter (where r.due_at > t.latest),
         'failing', count(*) filter (where r.failures > 0),
-        'oldest_due_seconds', stats_private.age_seconds(min(r.due_at)))
+        'oldest_due_seconds', stats_private.age_seconds(min(r.due_at) filter (where r.due_at <= t.now)))
     from public.user_pr_overview_rollover_state r
-    where r.due_at <= clock_timestamp()
+    cross join (select clock_timestamp() as now, stats_private.latest_due_at() as latest) t
+    where r.due_at <= t.now or r.due_at > t.latest
 $$;
 
--- The maintenance jobs, each with its cursor and how its last pages went.
+-- The maintenance jobs, each with its cursor and how its last pages went. Nobody knows the age of a success that a
+-- clock which ran ahead dated.
 create or replace function stats_private.status_of_maintenance()
 returns jsonb
 language sql stable
 as $$
     select jsonb_object_agg(c.job, to_jsonb(c) - 'job' || jsonb_build_object(
-        'last_success_seconds', stats_private.age_seconds(c.last_success_at)))
+        'last_success_seconds', case
+            when not stats_private.is_ahead(c.last_success_at) then stats_private.age_seconds(c.last_success_at)
+        end))
     from public.stats_maintenance_cursors c
 $$;
 
@@ -163,8 +170,12 @@ as $$
     from unnest(p_ms) t (ms)
 $$;
 
--- Seconds since p_since; null for null.
+-- Seconds since p_since; 0 where that is still to come, null for null.
 create or replace function stats_private.age_seconds(p_since timestamptz)
 returns numeric
 language sql volatile
-as $$ select extract(epoch from clock_timestamp() - p_since)::numeric(15, 3) $$;
+as $$
+    -- greatest() takes 0 for null.
+    select case when p_since is not null then greatest(extract(epoch from clock_timestamp() - p_since), 0) end
+        ::numeric(15, 3)
+$$;
