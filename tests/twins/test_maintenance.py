@@ -33,14 +33,14 @@ TWINS: dict[str, Twin] = {
     ),
     "a rollover that waits for another page's accounts": Twin(
         "maintenance/rollover.sql",
-        "limit p_limit\n            for update skip locked",
-        "limit p_limit\n            for update",
+        "limit p_limit\n            for update skip locked\n        ) late",
+        "limit p_limit\n            for update\n        ) late",
         "tests/interleavings/test_pages_meanwhile.py::test_two_pages_of_the_rollover_take_different_accounts",
     ),
     "two pages of the rollover on one account": Twin(
         "maintenance/rollover.sql",
-        "limit p_limit\n            for update skip locked",
-        "limit p_limit",
+        "limit p_limit\n            for update skip locked\n        ) late",
+        "limit p_limit\n        ) late",
         "tests/interleavings/test_pages_meanwhile.py::test_two_pages_of_the_rollover_take_different_accounts",
     ),
     "a page that waits at its end for who looks at its cursor": Twin(
@@ -87,15 +87,15 @@ TWINS: dict[str, Twin] = {
     ),
     "a purge that waits for a job": Twin(
         "maintenance/purge.sql",
-        "and o.completed_at < now() - interval '7 days'\n"
-        "            limit p_limit\n            for update skip locked)",
-        "and o.completed_at < now() - interval '7 days'\n            limit p_limit)",
+        "where f.completed_at between c.first and c.last)\n"
+        "                limit p_limit\n                for update skip locked",
+        "where f.completed_at between c.first and c.last)\n                limit p_limit",
         "tests/interleavings/test_pages_meanwhile.py::test_a_purge_waits_for_nobody_who_holds_what_is_old",
     ),
     "a purge that waits for a run": Twin(
         "maintenance/purge.sql",
-        "order by o.completed_at\n            limit p_limit\n            for update skip locked)",
-        "order by o.completed_at\n            limit p_limit)",
+        "order by f.completed_at\n                limit p_limit\n                for update skip locked",
+        "order by f.completed_at\n                limit p_limit",
         "tests/interleavings/test_pages_meanwhile.py::test_a_purge_waits_for_nobody_who_holds_what_is_old",
     ),
     "a purge that waits for a receipt": Twin(

@@ -51,7 +51,8 @@ begin
     select s.* into v_scope
     from public.stats_catalog_scopes s
     where cardinality(s.walking_exercise_ids) > 0 or cardinality(s.pending_exercise_ids) > 0
-    order by s.updated_at
+    -- The one that waits longest; one that a clock which ran ahead dated would come last of all.
+    order by not stats_private.is_ahead(s.updated_at), s.updated_at
     limit 1
     for update skip locked;
     if not found then

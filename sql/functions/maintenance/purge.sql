@@ -2,7 +2,8 @@
 -- Promises: removes at most limit (1 to 5,000) rows of each kind that only grows: history of the three one-second jobs
 --   (ended more than 7 days ago, succeeded or failed; other jobs, running and recent rows stay), completed jobs and
 --   ended runs (7 days), receipts (30 days), the catalog's log (30 days), and private outputs of tokens that no run in
---   flight has. `behind` says that a full page went and more may wait.
+--   flight has. `behind` says that a full page went and more may wait. What a clock that ran ahead dated in days to
+--   come has been kept long enough, except for receipts: those stay, so that no repeated write is taken for a new one.
 -- Locks: cursor row (skip locked), run row (skip locked), job rows (skip locked), private outputs (skip locked)
 -- Writes: cron_run_history, user_exercise_stats_refresh_jobs, user_stats_projection_runs, stats_mutation_receipts,
 --   exercise_catalog_changes, private outputs, stats_maintenance_cursors
@@ -50,7 +51,8 @@ $$;
 
 -- Goes by primary key. What lies before the cursor was judged for good, removed or kept, and is not read again; the
 -- page reads four times as many rows as it may remove, so that kept ones between them cost no page. The cursor stops at
--- the first row whose time may come. One that says `running` for 7 days never will: its scheduler died.
+-- the first row whose time may come. One that says `running` for 7 days never will: its scheduler died. One of days to
+-- come is old by its place: it is reached when those before it are, and must not hold up those behind it.
 create or replace function stats_private.purge_run_history(
     p_after bigint, p_limit integer, out deleted bigint, out judged_to bigint, out more boolean
 )
@@ -63,8 +65,9 @@ as $$
                 'lift-guild-stats-refresh', 'barbelic-stats-projection-compute', 'barbelic-stats-projection-publish'
             ) as is_of_a_second,
             h.status <> 'running' as has_ended,
-            coalesce(h.ended_at, h.started_at) < now() - interval '7 days' as is_old
+            coalesce(h.ended_at, h.started_at) not between k.since and k.until as is_old
         from public.cron_run_history h
+        cross join stats_private.times_to_keep('7 days') k
         where h.id > p_after
         order by h.id
         limit 4 * p_limit
@@ -97,26 +100,41 @@ create or replace function stats_private.purge_finished_work(p_limit integer)
 returns jsonb
 language sql
 as $$
-    with jobs as (
+    with past as materialized (
+        select b.first, b.last
+        from stats_private.times_to_keep('7 days') k
+        cross join lateral (values ('-infinity', k.since), (k.until, 'infinity')) b (first, last)
+    ),
+    jobs as (
         delete from public.user_exercise_stats_refresh_jobs j
         where j.id in (
-            select o.id from public.user_exercise_stats_refresh_jobs o
-            where o.status = 'completed' and o.priority in (0, 1)
-                -- Implied by the next line; this one ends the index scan at what is recent.
-                and o.created_at < now() - interval '7 days'
-                and o.completed_at < now() - interval '7 days'
-            limit p_limit
-            for update skip locked)
+            select o.id
+            from past p
+            cross join lateral (
+                select f.id from public.user_exercise_stats_refresh_jobs f
+                where f.status = 'completed' and f.priority in (0, 1)
+                    -- A job begins before it ends: this ends the index scan at what is recent.
+                    and f.created_at between p.first and p.last
+                    and exists (select from past c where f.completed_at between c.first and c.last)
+                limit p_limit
+                for update skip locked
+            ) o
+            limit p_limit)
         returning 1
     ),
     runs as (
         delete from public.user_stats_projection_runs r
         where r.id in (
-            select o.id from public.user_stats_projection_runs o
-            where o.phase in ('completed', 'failed') and o.completed_at < now() - interval '7 days'
-            order by o.completed_at
-            limit p_limit
-            for update skip locked)
+            select o.id
+            from past p
+            cross join lateral (
+                select f.id from public.user_stats_projection_runs f
+                where f.phase in ('completed', 'failed') and f.completed_at between p.first and p.last
+                order by f.completed_at
+                limit p_limit
+                for update skip locked
+            ) o
+            limit p_limit)
         returning 1
     ),
     receipts as (
@@ -133,7 +151,8 @@ as $$
         delete from public.exercise_catalog_changes c
         where c.seq in (
             select o.seq from public.exercise_catalog_changes o
-            where o.changed_at < now() - interval '30 days'
+            cross join stats_private.times_to_keep('30 days') k
+            where o.changed_at not between k.since and k.until
             order by o.seq
             limit p_limit)
         returning 1
@@ -142,3 +161,9 @@ as $$
         'jobs', (select count(*) from jobs), 'runs', (select count(*) from runs),
         'receipts', (select count(*) from receipts), 'catalog_changes', (select count(*) from changes))
 $$;
+
+-- What was written between the two is kept: later than p_keep ago, and not later than now, a minute's grace aside.
+create or replace function stats_private.times_to_keep(p_keep interval)
+returns table (since timestamptz, until timestamptz)
+language sql stable
+as $$ select now() - p_keep, now() + interval '1 minute' $$;
