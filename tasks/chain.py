@@ -19,10 +19,12 @@ LOST_AFTER_SECONDS = 30
 """A chain that is not heard of for so long is given up, and the next beat starts another. It may have been late only,
 behind the other pages of its worker: then it finds that it is no longer the one and ends."""
 
-# Redis keeps the link that the chain's next message carries. A copy of an earlier message carries an older one.
+# Redis keeps the link that the chain's next message carries. A copy of an earlier message carries an older one. A link
+# that would live longer than it may, or for ever, stands for no living chain: the clock of Redis ran ahead once.
 _ADVANCE = """
     local link = redis.call('get', KEYS[1])
-    if link and link ~= ARGV[1] then return 0 end
+    local left = redis.call('ttl', KEYS[1])
+    if link and link ~= ARGV[1] and left >= 0 and left <= tonumber(ARGV[3]) then return 0 end
     if ARGV[2] == '' then redis.call('del', KEYS[1]) else redis.call('set', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
     return 1
 """

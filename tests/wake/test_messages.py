@@ -103,6 +103,20 @@ def test_a_message_that_comes_twice_does_not_fork_the_chain(redis: Redis) -> Non
     assert next_link("stats.rollover", second, more=True) is not None, "a copy ended the chain"
 
 
+@pytest.mark.parametrize("left", [86_400 * 183, None], ids=["for months", "for ever"])
+def test_a_link_that_outlives_its_time_keeps_no_chain_from_beginning(redis: Redis, left: int | None) -> None:
+    """Redis keeps the moment at which a key ends: its clock ran ahead, and is right again."""
+    old = next_link("stats.rollover", None, more=True)
+    [key] = redis.keys("stats-refresh:chain:*")
+    assert redis.persist(key) if left is None else redis.expire(key, left)
+    new = next_link("stats.rollover", None, more=True)
+    assert new is not None
+    assert 0 < redis.ttl(key) <= 30
+    assert next_link("stats.rollover", old, more=True) is None
+    assert next_link("stats.rollover", new, more=False) is None
+    assert redis.keys("stats-refresh:chain:*") == []
+
+
 def test_a_chain_whose_message_was_lost_is_given_up_before_the_next_beat(redis: Redis) -> None:
     lost = next_link("stats.rollover", None, more=True)
     [key] = redis.keys("stats-refresh:chain:*")
