@@ -72,7 +72,7 @@ TWINS: dict[str, Twin] = {
     ),
     "a deletion without the write lock": Twin(
         "writes/delete_account_v1.sql",
-        "perform stats_private.lock_writes(user_id);",
+        "perform stats_private.lock_account(user_id);",
         "perform 1;",
         "tests/writes/test_delete_account.py::test_a_write_under_way_is_waited_for_and_goes_too",
     ),

@@ -2,7 +2,9 @@
 -- Promises: one more generation for the account, in the caller's transaction, and one unlocked pending row whose
 --   scope covers it. requested_version order is commit order: the state row's lock is held to the commit. A row
 --   that a claim holds is left to it and the next row begins; processing rows are never touched. One NOTIFY where
---   a pending row begins, none where it grows. Raises 22023 naming the argument that breaks a rule.
+--   a pending row begins, none where it grows. A row stays small whatever is merged into it: its exercises by
+--   merge_scopes, its reasons and its metadata by limits of their own. Raises 22023 naming the argument that breaks a
+--   rule, and 55P03 or 40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs
 create or replace function public.enqueue_user_exercise_stats_refresh_job(
@@ -28,7 +30,7 @@ declare
     v_reason text := coalesce(p_reason, '');
     v_metadata jsonb := coalesce(p_metadata, '{}');
     v_priority integer := coalesce(p_priority, 0);
-    v_window_only boolean := coalesce(p_window_only, false);
+    v_scope stats_private.refresh_scope;
     v_problem text;
 begin
     select t.is_canonical_write into v_is_canonical_write
@@ -41,29 +43,35 @@ begin
             then 'from_date: must be a day of the years 1 to 9999, or null for the whole history'
         when array_ndims(v_exercise_ids) > 1 then 'exercise_ids: must be a plain list'
         when array_position(v_exercise_ids, null) is not null then 'exercise_ids: must not contain null'
+        when exists (select from unnest(v_exercise_ids) x (id) where char_length(x.id) > 200)
+            then 'exercise_ids: must have at most 200 characters each'
+        when char_length(p_source_ref) > 500 then 'source_ref: must have at most 500 characters'
+        when char_length(v_reason) > 2000 then 'reason: must have at most 2000 characters'
         when jsonb_typeof(v_metadata) <> 'object' then 'metadata: must be an object'
+        when v_metadata <> '{}' and stats_private.size_problem(v_metadata, 8192) is not null
+            then 'metadata: ' || stats_private.size_problem(v_metadata, 8192)
         when v_priority not in (0, 1) then 'priority: must be 0 (a person''s write) or 1 (maintenance)'
     end;
     if v_problem is not null then
         raise exception using errcode = '22023', message = v_problem;
     end if;
 
-    -- A statement of its own: what follows must see what the previous holder committed.
-    perform stats_private.lock_writes(p_user_id);
+    v_scope := stats_private.merge_scopes(
+        array[(p_from_date, v_exercise_ids, coalesce(p_window_only, false))::stats_private.refresh_scope]);
+    perform stats_private.lock_account(p_user_id);
     v_generation := stats_private.request_generation(p_user_id, v_is_canonical_write);
     if not stats_private.merge_into_pending_job(
-        p_user_id, v_generation, (p_from_date, v_exercise_ids, v_window_only),
-        p_event_type, p_source_ref, v_reason, v_metadata, v_priority)
+        p_user_id, v_generation, v_scope, p_event_type, p_source_ref, v_reason, v_metadata, v_priority)
     then
         insert into public.user_exercise_stats_refresh_jobs (
             user_id, event_type, from_date, exercise_ids, reason, source_ref, metadata, requested_version, priority,
             window_only)
         values (
-            p_user_id, p_event_type, p_from_date, v_exercise_ids, v_reason, p_source_ref,
+            p_user_id, p_event_type, v_scope.from_date, v_scope.exercise_ids, v_reason, p_source_ref,
             v_metadata || jsonb_build_object(
                 'event_type', p_event_type, 'source_ref', p_source_ref, 'enqueued_at', clock_timestamp(),
                 'merge_count', 0),
-            v_generation, v_priority, v_window_only);
+            v_generation, v_priority, v_scope.window_only);
         -- The payload is constant so that the server folds repeats within a transaction into one.
         perform pg_notify('stats_refresh_dirty', '');
     end if;
@@ -121,7 +129,7 @@ begin
         exercise_ids = v_scope.exercise_ids,
         window_only = v_scope.window_only,
         reason = stats_private.reason_with(v_job.reason, p_reason),
-        metadata = v_job.metadata || p_metadata || jsonb_build_object(
+        metadata = stats_private.metadata_with(v_job.metadata, p_metadata) || jsonb_build_object(
             'event_type', p_event_type, 'source_ref', p_source_ref, 'enqueued_at', clock_timestamp(),
             'merge_count', coalesce((v_job.metadata ->> 'merge_count')::integer, 0) + 1),
         requested_version = p_generation,
@@ -143,5 +151,16 @@ as $$
         when p_reasons = '' then p_reason
         when char_length(p_reasons) + char_length(p_reason) > 2000 then p_reasons
         else p_reasons || '; ' || p_reason
+    end
+$$;
+
+-- The metadata of a row with that of one more event; the event's is left out where the two are over 16 kB.
+create or replace function stats_private.metadata_with(p_metadata jsonb, p_more jsonb)
+returns jsonb
+language sql immutable
+as $$
+    select case
+        when octet_length(p_metadata::text) + octet_length(p_more::text) > 16384 then p_metadata
+        else p_metadata || p_more
     end
 $$;

@@ -4,7 +4,8 @@
 --   with waiting_for (worker or run) means that somebody computes the account right now: nothing was deleted, call
 --   again in a second. Open work goes first, and a run in flight loses its lease with its row, so nothing comes back.
 --   Close the account's sign-in before: what it saves meanwhile is saved. Its id stays in the cursors of repair and
---   of a walk until these go on, and in the history of runs for 7 days. Raises 42501 and 22023.
+--   of a walk until these go on, and in the history of runs for 7 days. Raises 42501 and 22023, and 55P03 or 40001 as
+--   lock_account.sql says.
 -- Locks: worker (try), run row (skip locked), write, then every row of the account
 -- Writes: every table of ours that names the account
 create or replace function public.delete_account_v1(user_id uuid)
@@ -26,7 +27,7 @@ begin
         when not stats_private.take_account_run(user_id) then 'run'
     end;
     if v_waiting_for is null then
-        perform stats_private.lock_writes(user_id);
+        perform stats_private.lock_account(user_id);
         v_deleted := stats_private.delete_account_rows(user_id, 5000);
     end if;
     return jsonb_build_object(

@@ -1,7 +1,7 @@
 -- public.delete_manual_pr_v1(manual_pr_id, expected_user_id, mutation_id) -> receipt
 -- Promises: deletes one stated 1RM of the signed-in account and dirties its exercise from that day. Receipt and
 --   dirty range commit with it; the same mutation_id again replays.
---   Raises 42501, 22023, and P0002 where the account has no such record.
+--   Raises 42501, 22023, P0002 where the account has no such record, and 55P03 or 40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked), canonical rows
 -- Writes: user_manual_pr_records, stats_mutation_receipts, user_stats_refresh_state,
 --   user_exercise_stats_refresh_jobs
@@ -25,7 +25,7 @@ begin
     perform stats_private.require_argument('manual_pr_id', p_manual_pr_id is null);
     v_payload_hash := stats_private.payload_hash('delete_manual_pr_v1', p_manual_pr_id::text);
 
-    perform stats_private.lock_writes(v_user_id);
+    perform stats_private.lock_account(v_user_id);
     v_replayed := stats_private.replayed_receipt(v_user_id, p_mutation_id, v_payload_hash);
     if v_replayed is not null then
         return v_replayed;

@@ -1,7 +1,7 @@
 -- public.delete_session_v5(session_id, expected_user_id, mutation_id) -> receipt
 -- Promises: deletes one session of the signed-in account; what was published of it loses its link at once and the
 --   rest with the next generation. Receipt and dirty range commit with it; the same mutation_id again replays.
---   Raises 42501, 22023, and P0002 where the account has no such session.
+--   Raises 42501, 22023, P0002 where the account has no such session, and 55P03 or 40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked), canonical rows, read models (their links to the session)
 -- Writes: workout_sessions, session_exercise_part, session_sets, stats_mutation_receipts,
 --   user_stats_refresh_state, user_exercise_stats_refresh_jobs, read models' session links
@@ -23,7 +23,7 @@ begin
     perform stats_private.require_argument('session_id', p_session_id is null);
     v_payload_hash := stats_private.payload_hash('delete_session_v5', p_session_id::text);
 
-    perform stats_private.lock_writes(v_user_id);
+    perform stats_private.lock_account(v_user_id);
     v_replayed := stats_private.replayed_receipt(v_user_id, p_mutation_id, v_payload_hash);
     if v_replayed is not null then
         return v_replayed;

@@ -2,8 +2,9 @@
 --   -> {exercise_id, tracking, archived, created}
 -- Promises: the exercise that a provider's exact identity stands for: the one that it is mapped to
 --   (writes/mapped_exercise.sql), else a new personal exercise with the given name and tracking, and the mapping to
---   find it again. An archived one takes no new sets until upsert_exercise_v1 brings it back. Raises 42501 and 22023.
--- Locks: write, canonical rows
+--   find it again. An archived one takes no new sets until upsert_exercise_v1 brings it back. Raises 42501 and 22023,
+--   and 55P03 or 40001 as lock_account.sql says.
+-- Locks: write, state row, canonical rows
 -- Writes: exercises, exercise_external_mappings
 create or replace function public.resolve_external_exercise_v1(
     p_provider text, p_external_id text, p_name text, p_tracking text, p_expected_user_id uuid
@@ -26,7 +27,7 @@ begin
             when char_length(p_provider) > 100 then 'provider: must have at most 100 characters'
             else 'external_id: must have at most 500 characters' end;
     end if;
-    perform stats_private.lock_writes(v_user_id);
+    perform stats_private.lock_account(v_user_id);
     select jsonb_build_object(
         'exercise_id', x.id, 'tracking', x.tracking, 'archived', x.archived_at is not null, 'created', false)
     into v_found

@@ -2,7 +2,9 @@
 -- Promises: without exercise_id a new exercise, personal or (administrators only) global; with it a change of the
 --   account's own or a global one, which also brings it back from the archive. A change of tracking dirties the
 --   exercise over all history: the account's own at once, a global one by a walk through the accounts that use it
---   (maintenance/catalog.sql). Raises 42501, 22023, P0002 (this account has no such exercise).
+--   (maintenance/catalog.sql). No account's open transaction holds up a change of the catalog; another administrator's
+--   and an import of a WodUp batch do, for 10 s (55P03). Raises 42501, 22023, P0002 (this account has no such exercise), and 55P03 or 40001 as
+--   lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked), canonical rows, scope row
 -- Writes: exercises, user_stats_refresh_state, user_exercise_stats_refresh_jobs, exercise_catalog_changes,
 --   stats_catalog_scopes, pr_overview_projection_control
@@ -22,6 +24,7 @@ declare
     v_exercise_id text := coalesce(p_exercise_id, gen_random_uuid()::text);
     v_generation bigint;
     v_created boolean;
+    v_lock_timeout text;
 begin
     v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
     if v_global and not stats_private.is_admin() then
@@ -29,12 +32,9 @@ begin
     end if;
     perform stats_private.validate_exercise(p_name, p_tracking, p_exercise_id);
 
-    perform stats_private.lock_writes(v_user_id);
-    if v_global then
-        -- Saves hold a key share on what they use: none is half way when the tracking changes.
-        select x.* into v_old
-        from public.exercises x where x.id = p_exercise_id and x.owner_user_id is null for update;
-    else
+    perform stats_private.lock_account(v_user_id);
+    v_lock_timeout := stats_private.limit_waits();
+    if not v_global then
         select x.* into v_old
         from public.exercises x where x.id = p_exercise_id and x.owner_user_id = v_user_id;
         if not found and p_exercise_id is not null then
@@ -58,6 +58,7 @@ begin
     if not found then
         raise exception using errcode = '22023', message = 'exercise_id: is taken';
     end if;
+    perform set_config('lock_timeout', v_lock_timeout, true);
     return jsonb_build_object(
         'exercise_id', v_exercise_id, 'name', p_name, 'tracking', p_tracking, 'global', v_global,
         'created', v_created, 'statsRequestedVersion', v_generation);
