@@ -106,17 +106,17 @@ def locks_of(line):
 
 
 def functions(text):
-    """Each function of a file with its body, comments left out."""
+    """Each function of a file with its body, comments left out; those of one name with all their bodies."""
     bare = re.sub(r"--.*", "", text)
-    return {
-        name: body
-        for name, _, body in re.findall(
-            r"create or replace function ([\w.]+).*?(\$\w*\$)(.*?)\2;", bare, flags=re.DOTALL
-        )
-    }
+    bodies: dict[str, str] = {}
+    for name, _, body in re.findall(
+        r"create or replace function ([\w.]+).*?(\$\w*\$)(.*?)\2;", bare, flags=re.DOTALL
+    ):
+        bodies[name] = bodies.get(name, "") + body
+    return bodies
 
 
-BODIES = {name: body for text in FILES.values() for name, body in functions(text).items()}
+BODIES = functions("\n".join(FILES.values()))
 
 
 def locked_tables(body):

@@ -1,15 +1,12 @@
 """Many writers at once: no deadlock, and exactly as many generations as committed writes."""
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from support.app import AppAccount
-from support.races import DEADLINE, session, wait_until_blocked
+from support.races import DEADLINE, session
 
 from tasks.transaction import account
-from writes.refusals import refused
 
 WRITERS, ACCOUNTS, CONNECTIONS = 50, 200, 32
 
@@ -63,7 +60,7 @@ def test_fifty_writers_on_one_account(database, app_account, stages):
 
 
 def test_two_hundred_accounts_at_once(database, stages):
-    """Each with two writes, all of one global exercise, which every save holds for its own transaction."""
+    """Each with two writes, all of one global exercise."""
     admin = AppAccount(database)
     squat = database.as_account(admin.user_id, admin=True).value(
         "select public.upsert_exercise_v1('Squat', 'weight_reps', :user, null, true)", user=admin.user_id
@@ -92,42 +89,3 @@ def test_two_accounts_never_wait_for_each_other(database, app_account):
         )
 
         assert thread.submit(other.save).result(DEADLINE)
-
-
-@pytest.fixture
-def squat(database, app_account):
-    """A change of the global squat's tracking, to be run by an administrator; the account's squat is that one."""
-    admin = AppAccount(database)
-    change = "select public.upsert_exercise_v1('Squat', :tracking, cast(:admin as uuid), 'squat', true)"
-    who = account(admin.user_id, admin=True)
-    with session(database, "admin", who) as first:
-        first.run(change, tracking="weight_reps", admin=admin.user_id)
-        first.commit()
-    app_account.exercises["Squat"] = "squat"
-    with session(database, "admin", who) as catalog:
-        yield catalog, lambda tracking: {"statement": change, "tracking": tracking, "admin": admin.user_id}
-
-
-def test_a_change_of_the_catalog_waits_for_the_saves_that_rely_on_it(database, app_account, squat):
-    catalog, change = squat
-    with session(database, "app", account(app_account.user_id)) as app:
-        app.run(SAVE, payload=json.dumps(app_account.payload()))
-        changing = catalog.start(**change("reps_only"))
-        wait_until_blocked(database, catalog, by=app)
-        app.commit()
-        assert changing.result(20)["tracking"] == "reps_only"
-        catalog.commit()
-
-
-def test_a_save_waits_for_a_change_of_the_catalog_and_heeds_it(database, app_account, squat):
-    catalog, change = squat
-    with session(database, "app", account(app_account.user_id)) as app:
-        catalog.run(**change("reps_only"))
-        saving = app.start(SAVE, payload=json.dumps(app_account.payload()))
-        wait_until_blocked(database, app, by=catalog)
-        catalog.commit()
-        with refused("22023", "$.exercises[0].sets[0].weight_kg: a reps_only exercise has no weight"):
-            saving.result(20)
-
-
-SAVE = "select public.save_session_v5(cast(:payload as jsonb))"

@@ -19,7 +19,7 @@ returns boolean
 language sql stable
 as $$
     select pg_catalog.current_setting('role') = 'authenticated'
-        and coalesce(stats_private.claims_of_call() #>> '{app_metadata,role}' = 'admin', false)
+        and coalesce(stats_private.claims_of_call() #> '{app_metadata,role}' = '"admin"', false)
 $$;
 
 create or replace function stats_private.claims_of_call()
@@ -80,7 +80,7 @@ begin
         raise exception using errcode = '42501', message = 'expected_user_id: nobody is signed in';
     elsif p_expected_user_id is null then
         raise exception using errcode = '42501', message = 'expected_user_id: is required';
-    elsif lower(p_expected_user_id) is distinct from v_caller::text then
+    elsif octet_length(p_expected_user_id) > 36 or lower(p_expected_user_id) is distinct from v_caller::text then
         raise exception using errcode = '42501', message = 'expected_user_id: is not the signed-in account';
     end if;
     return v_caller;

@@ -10,7 +10,8 @@
 --   else it becomes a personal placeholder with a mapping, and is reported. Reps 0 is a failed attempt: a set that
 --   is not completed. A set that contradicts its exercise is reported and left out. After the writes one attempt at
 --   the refresh, which never undoes them: refresh says published, failed (it waits for its retry), deferred (to the
---   workers) or not_needed. Raises 42501 (only service and administrators) and 22023 with the JSON path.
+--   workers) or not_needed. Raises 42501 (only service and administrators), 22023 with the JSON path, and
+--   55P03 or 40001 as lock_account.sql says.
 -- Locks: worker (try), run row (its own: inserted here), write, state row, job rows (skip locked), canonical rows,
 --   read models, rollover rows (the account's)
 -- Writes: exercises, exercise_external_mappings, workout_sessions, session_exercise_part, session_sets,
@@ -40,8 +41,7 @@ begin
 
     -- Before the write lock: everybody takes the two in this order.
     v_is_ours := stats_private.try_worker_lock(v_user_id);
-    -- A statement of its own: what follows must see what the previous holder committed.
-    perform stats_private.lock_writes(v_user_id);
+    perform stats_private.lock_account(v_user_id);
     v_results := stats_private.wodup_results_by_state(p_batch, v_user_id);
     v_movements := stats_private.wodup_exercises(p_batch, v_user_id, v_results -> 'new');
     if exists (select from stats_private.wodup_sessions(p_batch, v_results -> 'new', v_movements)) then
@@ -62,11 +62,30 @@ begin
 end;
 $$;
 
+-- Keeps global exercises as they are tracked until the commit, which the refresh at once needs: it computes before
+-- others see the sessions, so a walk that follows a change would pass by them. Saves need no such hold, and so no
+-- account can hold up the catalog.
+-- Locks: canonical rows (share, of global exercises, in the order of their ids)
+create or replace function stats_private.hold_global_exercises(p_exercise_ids text [])
+returns void
+language plpgsql
+as $$
+declare
+    v_lock_timeout text := stats_private.limit_waits();
+begin
+    perform from public.exercises x
+    where x.owner_user_id is null and x.id = any (p_exercise_ids)
+    order by x.id
+    for share;
+    perform set_config('lock_timeout', v_lock_timeout, true);
+end;
+$$;
+
 -- Every result of a validated batch with what identifies it: its mutation_id is the same in every batch.
 create or replace function stats_private.wodup_results(p_batch jsonb)
 returns table (
     path text, result_id text, mutation_id uuid, content_hash bytea, session_date date, started_at timestamptz,
-    result jsonb
+    result jsonb, spelling_hash bytea
 )
 language sql stable
 as $$
@@ -75,16 +94,60 @@ as $$
         r.value ->> 'id',
         md5(format('wodup:%s:%s', (p_batch ->> 'user_id')::uuid, r.value ->> 'id'))::uuid,
         stats_private.payload_hash(
-            'import_wodup_batch_to_canonical',
-            (r.value - 'pr' || jsonb_build_object('doneOn', coalesce(r.value ->> 'doneOn', d.value ->> 'day')))::text),
+            'import_wodup_batch_to_canonical', stats_private.wodup_values(r.value, d.value ->> 'day')::text),
         coalesce(r.value ->> 'doneOn', d.value ->> 'day')::date,
-        case
-            when r.value ->> 'doneAt' ~ '(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' then (r.value ->> 'doneAt')::timestamptz
-            else (r.value ->> 'doneAt')::timestamp at time zone (r.value ->> 'timeZone')
-        end,
-        r.value
+        stats_private.wodup_moment(r.value),
+        r.value,
+        -- What releases hashed that did not know the values.
+        stats_private.payload_hash(
+            'import_wodup_batch_to_canonical',
+            (r.value - 'pr' || jsonb_build_object('doneOn', coalesce(r.value ->> 'doneOn', d.value ->> 'day')))::text)
     from jsonb_array_elements(p_batch -> 'days') with ordinality d (value, place)
     cross join lateral jsonb_array_elements(d.value -> 'results') with ordinality r (value, place)
+$$;
+
+-- When a result was done, null where it does not say.
+create or replace function stats_private.wodup_moment(p_result jsonb)
+returns timestamptz
+language sql stable
+as $$
+    select case
+        when p_result ->> 'doneAt' ~ '(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' then (p_result ->> 'doneAt')::timestamptz
+        else (p_result ->> 'doneAt')::timestamp at time zone (p_result ->> 'timeZone')
+    end
+$$;
+
+-- What a result says, every value in one spelling: what is hashed, so that the same content is known again.
+create or replace function stats_private.wodup_values(p_result jsonb, p_day text)
+returns jsonb
+language sql stable
+as $$
+    select jsonb_strip_nulls(jsonb_build_object(
+        'session_date', coalesce(p_result ->> 'doneOn', p_day),
+        'started_at', to_jsonb(stats_private.wodup_moment(p_result) at time zone 'UTC'),
+        'title', p_result ->> 'title',
+        'notes', p_result ->> 'notes',
+        'sets', (
+            select jsonb_agg(
+                jsonb_build_object(
+                    'movement_id', s.value ->> 'movementId',
+                    'weight_kg', trim_scale(stats_private.wodup_weight(s.value)),
+                    'reps', stats_private.number_value(s.value -> 'reps', 0),
+                    'distance_m', stats_private.number_value(s.value -> 'distanceMeters', 2),
+                    'duration_seconds', stats_private.number_value(s.value -> 'durationSeconds', 0))
+                order by s.place)
+            from jsonb_array_elements(p_result -> 'sets') with ordinality s (value, place))))
+$$;
+
+-- The load of a set in kilograms to 0.01; none is null, and so is 0.
+create or replace function stats_private.wodup_weight(p_set jsonb)
+returns numeric
+language sql immutable
+as $$
+    select nullif(
+        round(
+            stats_private.number_of(p_set -> 'load')
+            * case when lower(p_set ->> 'loadUnit') in ('lb', 'lbs') then 0.45359237 else 1 end, 2), 0)
 $$;
 
 -- The ids of the results that are new, already there, and already there with other content.
@@ -99,7 +162,7 @@ as $$
             jsonb_agg(jsonb_build_object(
                 'path', w.path,
                 'reason', 'result ' || w.result_id || ' was imported before with other content and is left alone')
-            ) filter (where r.payload_hash <> w.content_hash), '[]'))
+            ) filter (where r.payload_hash not in (w.content_hash, w.spelling_hash)), '[]'))
     from stats_private.wodup_results(p_batch) w
     left join public.workout_sessions s
         on s.user_id = p_user_id and s.source = 'wodup' and s.source_ref = w.result_id
@@ -116,8 +179,7 @@ language sql stable
 as $$
     select
         w.path || format('.sets[%s]', s.place - 1), w.result_id, s.place, s.value ->> 'movementId',
-        nullif(round((s.value ->> 'load')::numeric
-            * case when lower(s.value ->> 'loadUnit') in ('lb', 'lbs') then 0.45359237 else 1 end, 2), 0),
+        stats_private.wodup_weight(s.value),
         (s.value ->> 'reps')::numeric,
         nullif(round((s.value ->> 'distanceMeters')::numeric, 2), 0),
         nullif((s.value ->> 'durationSeconds')::numeric, 0)

@@ -5,6 +5,63 @@
 -- Locks: none
 -- Writes: nothing
 
+-- True where there is a value at all. Never printed to find out: 40 bytes of a number can be 130,000 digits.
+create or replace function stats_private.is_given(p_value jsonb)
+returns boolean
+language sql immutable
+as $$ select coalesce(jsonb_typeof(p_value), 'null') <> 'null' $$;
+
+-- A text, null where the value is none.
+create or replace function stats_private.text_of(p_value jsonb)
+returns text
+language sql immutable
+as $$ select case when jsonb_typeof(p_value) = 'string' then p_value #>> '{}' end $$;
+
+-- A number, null where the value is none.
+create or replace function stats_private.number_of(p_value jsonb)
+returns numeric
+language sql immutable
+as $$ select case when jsonb_typeof(p_value) = 'number' then p_value::numeric end $$;
+
+-- A value that takes at most p_max_bytes when it is printed, in at most 50 levels. Cheap measures come first, so that
+-- nothing large is ever printed: the value as it lies in memory (at most 2.5 times its text, in what a client sends),
+-- its levels, then the digits of its numbers, which may take 10 bytes and print as 130,000.
+create or replace function stats_private.size_problem(p_value jsonb, p_max_bytes integer)
+returns text
+language plpgsql stable
+as $$
+declare
+    v_digits numeric;
+begin
+    -- A statement each: the planner works out every branch of one expression, the printing one too.
+    if pg_column_size(p_value) > p_max_bytes * 2.5 then
+        return stats_private.too_large(p_max_bytes);
+    elsif jsonb_path_exists(p_value, 'strict $.**{50}') then
+        return 'must be nested in at most 50 levels';
+    end if;
+    select sum(scale(n.number) + case when abs(n.number) < 1e30 then 0 else 131072 end) into v_digits
+    from jsonb_path_query(p_value, 'strict $.** ? (@.type() == "number")') v (value)
+    cross join lateral (values (v.value::numeric)) n (number);
+    if v_digits > p_max_bytes then
+        return stats_private.too_large(p_max_bytes);
+    elsif octet_length(p_value::text) > p_max_bytes then
+        return stats_private.too_large(p_max_bytes);
+    end if;
+    return null;
+end;
+$$;
+
+-- The rule of a size.
+create or replace function stats_private.too_large(p_max_bytes integer)
+returns text
+language sql immutable
+as $$
+    select 'must be at most ' || case
+        when p_max_bytes < 1048576 then (p_max_bytes / 1024)::text || ' kB'
+        else (p_max_bytes / 1048576)::text || ' MB'
+    end
+$$;
+
 -- A number in [p_min, p_max].
 create or replace function stats_private.number_problem(p_value jsonb, p_min numeric, p_max numeric)
 returns text

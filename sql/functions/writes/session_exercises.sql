@@ -1,6 +1,6 @@
 -- The exercises that a session names: which they are, and whether this account may use them.
 -- Promises: called under the account's write lock, with a validated payload.
--- Locks: canonical rows (key share, of global exercises, in the order of their ids)
+-- Locks: none
 -- Writes: nothing
 
 -- Returns the exercises of a stored session, of a payload, or of both, each once, sorted; null stands for neither.
@@ -17,22 +17,10 @@ begin
 end;
 $$;
 
--- Keeps global exercises as they are until the commit: their tracking may change under another account's lock. The
--- account's own are safe under the one that the caller holds.
-create or replace function stats_private.hold_global_exercises(p_exercise_ids text [])
-returns void
-language plpgsql
-as $$
-begin
-    perform from public.exercises x
-    where x.owner_user_id is null and x.id = any (p_exercise_ids)
-    order by x.id
-    for key share;
-end;
-$$;
-
 -- Raises 22023 unless every exercise is global or the account's own, not archived (unless the session already had
 -- it), and its sets carry a weight only where the exercise has one. p_session_id: the session as it was, if any.
+-- A global exercise may change between this and the commit, as if the save had come first: what is stored of it is
+-- computed as it is tracked by then. No lock keeps it: whoever is signed in could hold up the catalog with one.
 create or replace function stats_private.check_exercises(p_exercises jsonb, p_user_id uuid, p_session_id uuid)
 returns void
 language plpgsql

@@ -2,7 +2,8 @@
 -- Promises: records a 1RM that the signed-in account states itself. source manual: one more record. source
 --   onboarding: the exercise's one initial 1RM; setting it again replaces value and day under the same
 --   manual_pr_id. Dirties the exercise from that day, the earlier one where it moved. Receipt (with manual_pr_id)
---   and dirty range commit with it; the same mutation_id again replays. Raises 42501 and 22023.
+--   and dirty range commit with it; the same mutation_id again replays. Raises 42501 and 22023, and 55P03 or
+--   40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked), canonical rows
 -- Writes: user_manual_pr_records, stats_mutation_receipts, user_stats_refresh_state,
 --   user_exercise_stats_refresh_jobs
@@ -25,17 +26,17 @@ declare
 begin
     v_user_id := stats_private.owner_of_write(p_expected_user_id::text);
     perform stats_private.require_argument('mutation_id', p_mutation_id is null);
+    perform stats_private.validate_manual_pr(p_exercise_id, p_one_rm_kg, p_achieved_on, p_source);
     v_payload_hash := stats_private.payload_hash(
         'set_manual_pr_v1',
         jsonb_build_array(p_exercise_id, round(p_one_rm_kg, 2), p_achieved_on, p_source)::text);
 
-    perform stats_private.lock_writes(v_user_id);
+    perform stats_private.lock_account(v_user_id);
     v_replayed := stats_private.replayed_receipt(v_user_id, p_mutation_id, v_payload_hash);
     if v_replayed is not null then
         return v_replayed;
     end if;
 
-    perform stats_private.validate_manual_pr(p_exercise_id, p_one_rm_kg, p_achieved_on, p_source);
     select r.* into v_old
     from public.user_manual_pr_records r
     where r.user_id = v_user_id and r.exercise_id = p_exercise_id
@@ -64,6 +65,7 @@ as $$
 declare
     v_problem text := case
         when p_exercise_id is null then 'exercise_id: is required'
+        when char_length(p_exercise_id) > 200 then 'exercise_id: must have at most 200 characters'
         when p_one_rm_kg is null then 'one_rm_kg: is required'
         -- NaN counts as greater than every number.
         when round(p_one_rm_kg, 2) not between 0.01 and 9999.99 then 'one_rm_kg: must be from 0.01 to 9999.99'
@@ -81,7 +83,6 @@ end;
 $$;
 
 -- Raises 22023 unless the exercise is global or the account's own, not archived, and has a weight.
--- Locks: canonical rows (key share)
 create or replace function stats_private.check_manual_pr_exercise(p_exercise_id text, p_user_id uuid)
 returns void
 language plpgsql
@@ -90,7 +91,6 @@ declare
     v_exercise public.exercises;
     v_problem text;
 begin
-    perform stats_private.hold_global_exercises(array[p_exercise_id]);
     select x.* into v_exercise
     from public.exercises x
     where x.id = p_exercise_id and (x.owner_user_id is null or x.owner_user_id = p_user_id);

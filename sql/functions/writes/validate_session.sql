@@ -1,20 +1,16 @@
--- stats_private.validate_session(payload): raises 22023 with the JSON path of the first field that breaks a rule
--- Promises: after it the payload has no field that nobody reads, and every cast of its fields is safe. Asks no table:
---   which exercises these are is session_exercises.sql's question.
+-- stats_private.session_problem(payload) -> the JSON path of the first field that breaks a rule, and the rule, or null
+-- Promises: where it is null the payload has no field that nobody reads, and every cast of its fields is safe. Asks no
+--   table: which exercises these are is session_exercises.sql's question. Prints no value before its rule is kept.
 -- Locks: none
 -- Writes: nothing
-create or replace function stats_private.validate_session(p_payload jsonb)
-returns void
+create or replace function stats_private.session_problem(p_payload jsonb)
+returns text
 language plpgsql stable
 as $$
-declare
-    v_problem text := coalesce(
+begin
+    return coalesce(
         stats_private.session_fields_problem(p_payload),
         stats_private.session_exercises_problem(p_payload -> 'exercises'));
-begin
-    if v_problem is not null then
-        raise exception using errcode = '22023', message = v_problem;
-    end if;
 end;
 $$;
 
@@ -31,9 +27,10 @@ begin
         'session_id: ' || stats_private.uuid_problem(p_payload -> 'session_id'),
         'expected_updated_at: ' || stats_private.moment_problem(p_payload -> 'expected_updated_at'),
         -- A replacement that lost its session_id would otherwise become a second session.
-        case when p_payload ->> 'expected_updated_at' is not null and p_payload ->> 'session_id' is null
+        case when stats_private.is_given(p_payload -> 'expected_updated_at')
+            and not stats_private.is_given(p_payload -> 'session_id')
             then 'expected_updated_at: is only for a session_id' end,
-        case when p_payload ->> 'session_date' is null then 'session_date: is required' end,
+        case when not stats_private.is_given(p_payload -> 'session_date') then 'session_date: is required' end,
         'session_date: ' || stats_private.day_problem(p_payload -> 'session_date'),
         'title: ' || stats_private.text_problem(p_payload -> 'title', 500),
         'started_at: ' || stats_private.moment_problem(p_payload -> 'started_at'),
@@ -62,13 +59,16 @@ begin
     elsif jsonb_array_length(p_exercises) > 200 then
         return '$.exercises: must have at most 200 exercises';
     end if;
+    select sum(case when jsonb_typeof(e.value -> 'sets') = 'array' then jsonb_array_length(e.value -> 'sets') end)
+    into v_sets
+    from jsonb_array_elements(p_exercises) e (value);
+    if v_sets > 2000 then
+        return '$.exercises: must have at most 2000 sets together';
+    end if;
     -- One statement for all of it: most of what a save costs beyond its rows is the number of its statements.
-    select
-        (array_agg('$.exercises[' || (e.place - 1)::text || ']' || coalesce(
-            exercise.problem, '.sets[' || (s.place - 1)::text || ']' || one_set.problem) order by e.place, s.place)
-            filter (where exercise.problem is not null or one_set.problem is not null)) [1],
-        count(s.place)
-    into v_problem, v_sets
+    select '$.exercises[' || (e.place - 1)::text || ']' || coalesce(
+        exercise.problem, '.sets[' || (s.place - 1)::text || ']' || one_set.problem)
+    into v_problem
     from jsonb_array_elements(p_exercises) with ordinality e (value, place)
     cross join lateral (values (case
         when jsonb_typeof(e.value) <> 'object' then ': must be an object'
@@ -76,6 +76,7 @@ begin
             '.' || stats_private.fields_problem(e.value, array['exercise_id', 'notes', 'sets']),
             case when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string'
                 then '.exercise_id: must be a text' end,
+            '.exercise_id: ' || stats_private.text_problem(e.value -> 'exercise_id', 200),
             case when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '.sets: must be a list of sets' end,
             '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000))
     end)) exercise (problem)
@@ -87,7 +88,9 @@ begin
         else coalesce(
             '.' || stats_private.fields_problem(s.value, array[
                 'set_type', 'weight_kg', 'reps', 'distance_m', 'duration_seconds', 'rpe', 'is_completed']),
-            case when s.value ->> 'set_type' not in ('normal', 'warmup', 'drop', 'failure')
+            case when stats_private.is_given(s.value -> 'set_type')
+                and coalesce(stats_private.text_of(s.value -> 'set_type'), '')
+                not in ('normal', 'warmup', 'drop', 'failure')
                 then '.set_type: must be normal, warmup, drop or failure' end,
             '.weight_kg: ' || stats_private.number_problem(s.value -> 'weight_kg', 0, 9999.99),
             '.reps: ' || stats_private.whole_number_problem(s.value -> 'reps', 0, 1000000),
@@ -96,8 +99,10 @@ begin
             '.rpe: ' || stats_private.number_problem(s.value -> 'rpe', 0, 10),
             case when jsonb_typeof(s.value -> 'is_completed') not in ('boolean', 'null')
                 then '.is_completed: must be true or false' end)
-    end)) one_set (problem);
-    return coalesce(
-        case when v_sets > 2000 then '$.exercises: must have at most 2000 sets together' end, v_problem);
+    end)) one_set (problem)
+    where exercise.problem is not null or one_set.problem is not null
+    order by e.place, s.place
+    limit 1;
+    return v_problem;
 end;
 $$;

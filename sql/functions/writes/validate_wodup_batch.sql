@@ -13,9 +13,10 @@ begin
     if jsonb_typeof(p_batch) is distinct from 'object' then
         raise exception using errcode = '22023', message = '$: must be an object';
     end if;
-    perform stats_private.payload_text(p_batch);
+    -- First of all: what follows prints values.
+    v_problem := '$: ' || stats_private.size_problem(p_batch, 2 * 1024 * 1024);
     -- Each looks only where the ones before it found nothing, so none meets a list that is no list.
-    v_problem := stats_private.wodup_frame_problem(p_batch);
+    v_problem := coalesce(v_problem, stats_private.wodup_frame_problem(p_batch));
     v_problem := coalesce(v_problem, stats_private.wodup_movement_problem(p_batch -> 'movements'));
     v_problem := coalesce(v_problem, stats_private.wodup_day_problem(p_batch -> 'days'));
     v_problem := coalesce(v_problem, stats_private.wodup_result_problem(p_batch -> 'days'));
