@@ -7,17 +7,18 @@ from sqlalchemy.exc import DBAPIError
 
 AUTHENTICATED = {
     "archive_exercise_v1(text,uuid)",
+    "delete_completed_session_v4(json)",
     "delete_completed_session_v4(jsonb)",
     "delete_completed_session_v4(text)",
     "delete_completed_session_v4(uuid)",
     "delete_manual_pr_v1(uuid,uuid,uuid)",
     "delete_session_v5(uuid,uuid,uuid)",
     "resolve_external_exercise_v1(text,text,text,text,uuid)",
-    "save_session_v5(jsonb)",
-    "save_workout_v4(jsonb)",
+    *(f"save_session_v5({sent})" for sent in ("json", "jsonb", "text")),
+    *(f"save_workout_v4({sent})" for sent in ("json", "jsonb", "text")),
     "set_manual_pr_v1(text,numeric,date,text,uuid,uuid)",
-    "update_completed_session_v4(jsonb)",
-    "update_completed_session_v4(uuid,jsonb)",
+    *(f"update_completed_session_v4({sent})" for sent in ("json", "jsonb", "text")),
+    *(f"update_completed_session_v4(uuid,{sent})" for sent in ("json", "jsonb", "text")),
     "upsert_exercise_v1(text,text,uuid,text,boolean)",
 }
 BOTH = {
@@ -29,7 +30,7 @@ BOTH = {
     "get_pr_overview(date,uuid)",
     "get_volume_overview(date,text,uuid)",
     # For service and administrators: the functions themselves refuse anybody else.
-    "import_wodup_batch_to_canonical(jsonb)",
+    *(f"import_wodup_batch_to_canonical({sent})" for sent in ("json", "jsonb", "text")),
     "pause_stats_stages_v1(text[],boolean)",
     "refresh_stats_now_v1(uuid)",
     "stats_account_freshness_v1(uuid)",
@@ -41,13 +42,16 @@ BOTH = {
     "stats_projection_settings_v1()",
     "stats_projection_worker_status_v1()",
     "update_stats_projection_policy_v1(text,integer,integer)",
-    "update_stats_projection_settings_v1(jsonb)",
+    *(f"update_stats_projection_settings_v1({sent})" for sent in ("json", "jsonb", "text")),
     "validate_user_exercise_stats_integrity(uuid)",
 }
 SERVICE = {
     "delete_account_v1(uuid)",
     "enqueue_stale_user_exercise_stats_refresh_jobs(integer)",
-    "enqueue_user_exercise_stats_refresh_job(uuid,date,text[],text,text,text,jsonb,integer,boolean)",
+    *(
+        f"enqueue_user_exercise_stats_refresh_job(uuid,date,text[],text,text,text,{sent},integer,boolean)"
+        for sent in ("json", "jsonb", "text")
+    ),
     "purge_stats_history_v1(integer)",
     "record_stats_cron_run_v1(text,text,text,text,jsonb,text,timestamp with time zone)",
     "refresh_user_exercise_stats_from(uuid,date,text[])",

@@ -121,6 +121,42 @@ grant execute on function public.stats_accounts_v1(uuid, integer) to authenticat
 grant execute on function public.stats_account_standing_v1(uuid) to authenticated, service_role;
 grant execute on function public.stats_account_freshness_v1(uuid) to authenticated, service_role;
 
+-- The same for drivers that send json or text (writes/json_arguments.sql).
+revoke all on function public.save_session_v5(json) from public;
+revoke all on function public.save_session_v5(text) from public;
+revoke all on function public.import_wodup_batch_to_canonical(json) from public;
+revoke all on function public.import_wodup_batch_to_canonical(text) from public;
+revoke all on function public.update_stats_projection_settings_v1(json) from public;
+revoke all on function public.update_stats_projection_settings_v1(text) from public;
+revoke all on function public.save_workout_v4(json) from public;
+revoke all on function public.save_workout_v4(text) from public;
+revoke all on function public.update_completed_session_v4(json) from public;
+revoke all on function public.update_completed_session_v4(text) from public;
+revoke all on function public.update_completed_session_v4(uuid, json) from public;
+revoke all on function public.update_completed_session_v4(uuid, text) from public;
+revoke all on function public.delete_completed_session_v4(json) from public;
+revoke all on function public.enqueue_user_exercise_stats_refresh_job(
+    uuid, date, text [], text, text, text, json, integer, boolean) from public;
+revoke all on function public.enqueue_user_exercise_stats_refresh_job(
+    uuid, date, text [], text, text, text, text, integer, boolean) from public;
+grant execute on function public.save_session_v5(json) to authenticated;
+grant execute on function public.save_session_v5(text) to authenticated;
+grant execute on function public.import_wodup_batch_to_canonical(json) to authenticated, service_role;
+grant execute on function public.import_wodup_batch_to_canonical(text) to authenticated, service_role;
+grant execute on function public.update_stats_projection_settings_v1(json) to authenticated, service_role;
+grant execute on function public.update_stats_projection_settings_v1(text) to authenticated, service_role;
+grant execute on function public.save_workout_v4(json) to authenticated;
+grant execute on function public.save_workout_v4(text) to authenticated;
+grant execute on function public.update_completed_session_v4(json) to authenticated;
+grant execute on function public.update_completed_session_v4(text) to authenticated;
+grant execute on function public.update_completed_session_v4(uuid, json) to authenticated;
+grant execute on function public.update_completed_session_v4(uuid, text) to authenticated;
+grant execute on function public.delete_completed_session_v4(json) to authenticated;
+grant execute on function public.enqueue_user_exercise_stats_refresh_job(
+    uuid, date, text [], text, text, text, json, integer, boolean) to service_role;
+grant execute on function public.enqueue_user_exercise_stats_refresh_job(
+    uuid, date, text [], text, text, text, text, integer, boolean) to service_role;
+
 grant select on
 public.exercises, public.exercise_external_mappings, public.workout_sessions, public.session_exercise_part,
 public.session_sets, public.user_manual_pr_records to authenticated;

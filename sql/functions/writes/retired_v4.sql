@@ -1,6 +1,6 @@
 -- public.save_workout_v4, public.update_completed_session_v4, public.delete_completed_session_v4: retired
 -- Promises: raise LG426 with what to call instead, whatever they are given, and write nothing. Each takes one
---   unnamed jsonb, to which PostgREST maps any body, and the positions in which SQL clients called it.
+--   unnamed jsonb, to which PostgREST maps any body, and the positions and types in which SQL clients called it.
 -- Locks: none
 -- Writes: nothing
 create or replace function stats_private.raise_retired(p_name text, p_successor text)
@@ -54,8 +54,57 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$ select public.delete_completed_session_v4() $$;
 
--- A literal without a type would else fit both of the above.
 create or replace function public.delete_completed_session_v4(text)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.delete_completed_session_v4() $$;
+
+-- What a driver sends as json or text (json_arguments.sql). Named, so that PostgREST has one function for any body.
+create or replace function public.save_workout_v4(p_payload_json json)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.save_workout_v4() $$;
+
+create or replace function public.save_workout_v4(p_payload_text text)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.save_workout_v4() $$;
+
+create or replace function public.update_completed_session_v4(p_payload_json json)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.update_completed_session_v4() $$;
+
+create or replace function public.update_completed_session_v4(p_payload_text text)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.update_completed_session_v4() $$;
+
+create or replace function public.update_completed_session_v4(p_session_id uuid, p_payload_json json)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.update_completed_session_v4() $$;
+
+create or replace function public.update_completed_session_v4(p_session_id uuid, p_payload_text text)
+returns jsonb
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$ select public.update_completed_session_v4() $$;
+
+create or replace function public.delete_completed_session_v4(p_payload_json json)
 returns jsonb
 language sql
 security definer
