@@ -12,13 +12,21 @@ OWNER = "stats_refresh_owner"
 API_ROLES = ("anon", "authenticated", "service_role")
 """The roles that a caller's transaction takes on, as PostgREST and Supabase name them."""
 
+_LIMITS = {"statement_timeout": "8s", "idle_in_transaction_session_timeout": "60s"}
+"""What the roles of apps get when they are made here: a call that hangs, or a client that says nothing, ends.
+
+PostgREST takes them over into each transaction in which it acts as the role, and a login *named* so starts with them.
+SET ROLE does not, and neither does a member's login: that one needs `alter role ... set` of its own. service_role has
+none: a stage's budget is the setting's, and longer.
+"""
+
 
 class AuthSchemaClosed(Exception):
     """A schema `auth` is there that the owner may not use, and this login may not let it."""
 
 
 def create_roles(connection: Connection) -> None:
-    """Create the missing roles and let this login act as each. Existing roles are left as they are.
+    """Create the missing roles and let this login act as each. Existing roles, with their limits, are left as they are.
 
     Raises AuthSchemaClosed.
     """
@@ -83,6 +91,9 @@ def _create_role(connection: Connection, role: str) -> None:
     try:
         with connection.begin_nested():
             connection.execute(text(f"create role {role} nologin"))
+            if role in ("anon", "authenticated"):
+                for limit, value in _LIMITS.items():
+                    connection.execute(text(f"alter role {role} set {limit} = '{value}'"))
     except (ProgrammingError, DBAPIError) as error:
         # Another database of this cluster made it in the meantime: before (42710) or while (23505) we did.
         if not isinstance(error.orig, errors.DuplicateObject | errors.UniqueViolation):
