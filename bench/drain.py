@@ -25,7 +25,7 @@ from ops.embedded.postgres import PostgresServer
 from ops.embedded.process import wait_until
 from ops.stack import running_stack
 from sql.migrate import migrate
-from tasks.broker import broker_url
+from tasks.broker import TRANSPORT_OPTIONS, broker_url
 from tasks.config import Config
 
 ACCOUNTS = 500
@@ -93,6 +93,7 @@ class _Workers:
 
     def __init__(self, redis_url: str) -> None:
         self._celery = Celery("bench", broker=broker_url(redis_url), set_as_current=False)
+        self._celery.conf.broker_transport_options = TRANSPORT_OPTIONS
         self._celery.conf.update(task_ignore_result=True)
         self._done = 0
 

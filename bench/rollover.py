@@ -22,7 +22,7 @@ from ops.embedded.postgres import PostgresServer
 from ops.embedded.process import wait_until
 from ops.stack import running_stack
 from sql.migrate import migrate
-from tasks.broker import broker_url
+from tasks.broker import TRANSPORT_OPTIONS, broker_url
 from tasks.config import Config
 from tasks.maintenance import ROLLOVER
 from tasks.pipeline import CLAIM
@@ -110,6 +110,7 @@ def _by_workers(accounts: int) -> Measured:
     with running_stack(Config(database_url=None, redis_url=None, data_dir=None)) as stack:
         admin = create_engine(stack.urls.admin_url, poolclass=NullPool)
         sender = Celery("bench", broker=broker_url(str(stack.urls.redis_url)), set_as_current=False)
+        sender.conf.broker_transport_options = TRANSPORT_OPTIONS
         _make_histories(admin, accounts)
         sender.send_task("stats.claim", queue="pipeline")
         _wait_for_none(admin, "public.user_stats_refresh_state where applied_version < requested_version")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import TypeAlias
 
 from celery.schedules import BaseSchedule, ParseException, crontab, schedule
@@ -10,6 +11,9 @@ from celery.schedules import BaseSchedule, ParseException, crontab, schedule
 from ops.errors import OperatorError
 
 Cadence: TypeAlias = BaseSchedule
+
+SHORTEST = timedelta(seconds=0.1)
+"""What beat fires at most: an entry that was written past the commands may ask for any number a second."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _LONGEST_SECONDS = 31 * 24 * 3600

@@ -10,21 +10,28 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from redis import Redis
-from redis.client import Pipeline
+from redis.exceptions import ResponseError
+
+from schedules.redis_keys import PREFIX, is_wrong_type, set_aside
 
 Reason = Literal["dropped", "overlapped", "missed"]
 REASONS: tuple[Reason, ...] = ("dropped", "overlapped", "missed")
 
 
-def count(redis: Redis, reason: Reason, entry: str) -> None:
-    """Count one more beat of `entry`."""
-    redis.hincrby(_key(reason), entry, 1)
+def count(redis: Redis, reason: Reason, entry: str, beats: int = 1) -> None:
+    """Count `beats` more of `entry`."""
+    add(redis, _key(reason), entry, beats)
 
 
-def count_missed(pipe: Pipeline, entry: str, slots: int) -> None:
-    """Count `slots` missed slots of `entry` within a tick's own write."""
-    if slots:
-        pipe.hincrby(_key("missed"), entry, slots)
+def add(redis: Redis, key: str, field: str, number: int = 1) -> None:
+    """Add `number` to `field` of the hash `key`; where that is no count, it is set aside and counted anew."""
+    try:
+        redis.hincrby(key, field, number)
+    except ResponseError as error:
+        if not is_wrong_type(error) and "not an integer" not in str(error):
+            raise
+        set_aside(redis, key)
+        redis.hincrby(key, field, number)
 
 
 def counts(redis: Redis) -> Mapping[Reason, Mapping[str, int]]:
@@ -33,13 +40,23 @@ def counts(redis: Redis) -> Mapping[Reason, Mapping[str, int]]:
 
 
 def _by_entry(redis: Redis, reason: Reason) -> dict[str, int]:
-    found: Any = redis.hgetall(_key(reason))
-    return {_text(name): int(number) for name, number in found.items()}
+    return read_counts(redis, _key(reason))
+
+
+def read_counts(redis: Redis, key: str) -> dict[str, int]:
+    """Return the numbers of the hash `key` by their fields; without what somebody else has written there."""
+    try:
+        found: Any = redis.hgetall(key)
+    except ResponseError as error:
+        if not is_wrong_type(error):
+            raise
+        return {}
+    return {_text(name): int(number) for name, number in found.items() if _text(number).isdecimal()}
 
 
 def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 def _key(reason: Reason) -> str:
-    return f"stats-refresh:beats:{reason}"
+    return f"{PREFIX}beats:{reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from celery import Celery
 from celery.schedules import schedstate, schedule
@@ -14,8 +14,10 @@ from redbeat.schedulers import RedBeatSchedulerEntry, ensure_conf, get_redis
 from redis import WatchError
 from redis.client import Pipeline
 
-from schedules.counters import count_missed
+from schedules.cadence import SHORTEST
+from schedules.counters import count
 from schedules.entries import PHASES
+from schedules.redis_keys import is_wrong_type
 
 _EDITED = "edited"
 """A field of the entry's hash, until its next run: the slots before an edit, such as a pause, were not missed."""
@@ -51,10 +53,19 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
         with get_redis(app).pipeline(transaction=False) as pipe:
             for key in keys:
                 pipe.hmget(key, "definition", "meta")
-            return {
-                key: cls.decoded(definition, meta, app)
-                for key, (definition, meta) in zip(keys, pipe.execute(), strict=True)
-            }
+            found = pipe.execute(raise_on_error=False)
+        return {key: cls._of_reply(key, reply, app) for key, reply in zip(keys, found, strict=True)}
+
+    @classmethod
+    def _of_reply(cls, key: str, reply: object, app: Celery) -> Self | None:
+        if isinstance(reply, Exception):
+            if not is_wrong_type(reply):
+                raise reply
+            return None
+        definition, meta = cast(list[str | None], reply)
+        entry = cls.decoded(definition, meta, app)
+        # Under another key than its own it would be due for ever: each run writes the next due time to its own.
+        return entry if entry is not None and entry.key == key else None
 
     @classmethod
     def decoded(cls, definition: str | None, meta: str | None, app: Celery) -> Self | None:
@@ -64,10 +75,16 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
             entry = cls(app=app, **{**cls.decode_definition(definition), **state})
             # Celery's entry takes now for an entry that has never run.
             entry.last_run_at = state["last_run_at"]
-            _ = entry.score  # what beat will ask next
-        except (KeyError, ValueError, TypeError, AttributeError):
+            # What beat will ask next.
+            _ = entry.score, entry.is_due()
+        except Exception:
+            # Somebody else may have written anything, which fails in as many ways.
             return None
-        return entry
+        return None if entry._is_too_often else entry
+
+    @property
+    def _is_too_often(self) -> bool:
+        return isinstance(self.schedule, schedule) and self.schedule.run_every < SHORTEST
 
     @property
     def is_ahead(self) -> bool:
@@ -125,13 +142,15 @@ class FixedRateEntry(RedBeatSchedulerEntry):  # type: ignore[misc]
             pipe.hset(self.key, "meta", current._meta_json())
             current._write_due_time(pipe)
             pipe.hdel(self.key, _EDITED)
-            count_missed(pipe, self.name, missed)
 
         try:
-            return self._rewrite(write)
+            written = self._rewrite(write)
         except KeyError:
             # Lost since it was read, with all of Redis perhaps: this run goes out, the reconciler puts it back.
             return type(self)(**dict(self, last_run_at=ran_at, total_run_count=run_count))
+        if missed:
+            count(get_redis(self.app), "missed", self.name, missed)
+        return written
 
     # The base class binds these names to its own method.
     __next__ = next = _next_instance

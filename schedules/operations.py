@@ -15,7 +15,7 @@ from schedules.counters import counts
 from schedules.entries import ENTRIES
 from schedules.entry import FixedRateEntry
 from schedules.entry_names import full_name
-from schedules.install import install_missing
+from schedules.install import install_missing, keep_schedule_readable
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def install(app: Celery) -> list[str]:
 
 def _edit(app: Celery, called: str, change: Callable[[FixedRateEntry], None]) -> FixedRateEntry:
     name = full_name(called)
+    keep_schedule_readable(app)
     try:
         return FixedRateEntry.named(app, name).edit(change)
     except KeyError as error:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
 from celery import Celery
+from celery.signals import beat_init
 from celery.utils.log import get_logger
 from redbeat.schedulers import RedBeatScheduler, acquire_distributed_beat_lock, get_redis
-from redis.exceptions import LockError, RedisError
+from redis import Redis
+from redis.exceptions import LockError, RedisError, ResponseError
 
+from schedules.entries import ENTRIES
 from schedules.entry import FixedRateEntry
-from schedules.install import install_missing
+from schedules.install import install_missing, set_entry_aside
+from schedules.redis_keys import is_wrong_type, set_aside
 
 logger = get_logger("celery.beat")
+
+# The first tick takes the lock. RedBeat's own would wait for ever for one that nobody holds and that never ends.
+beat_init.disconnect(acquire_distributed_beat_lock)
 
 ENTRY_HEADER = "stats_entry"
 """The message's header that says which entry fired it: an operator who edits the options can't lose it."""
@@ -33,12 +41,13 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         super().__init__(app, **kwargs)
 
     def setup_schedule(self) -> None:
+        # RedBeat's own removes static entries that left the settings. There are none, and its list of them is one
+        # more key to be damaged.
         try:
-            super().setup_schedule()
+            installed = install_missing(self.app)
         except RedisError as error:
             # The client has tried for a minute. Whatever supervises beat starts it again.
             raise SystemExit(f"stats-refresh: Redis does not answer, beat ends: {error}") from error
-        installed = install_missing(self.app)
         self._reconciled_at = time.monotonic()
         if installed:
             logger.info("beat: installed %s", ", ".join(installed))
@@ -49,14 +58,29 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
 
         RedBeat looks at one of those only, the first by the whole second: beat would sleep over the others' phases.
         """
-        redis, key = get_redis(self.app), self.app.redbeat_conf.schedule_key
-        soon = time.time() + self.max_interval
-        due = FixedRateEntry.from_keys(redis.zrangebyscore(key, 0, soon), self.app)
-        for entry_key in [entry_key for entry_key, entry in due.items() if entry is None]:
-            # The reconciler puts it back whole where it is one of this release.
-            logger.warning("beat: %s has a due time and no definition that can be read: removed", entry_key)
-            redis.zrem(key, entry_key)
+        due = FixedRateEntry.from_keys(self._due_keys(), self.app)
+        unreadable = {key for key, entry in due.items() if entry is None}
+        for key in unreadable - self._own_keys:
+            set_entry_aside(self.app, key)
+        if unreadable & self._own_keys:
+            # It keeps what can be read of them.
+            self._reconcile()
         return {entry.name: entry for entry in due.values() if entry is not None}
+
+    @cached_property
+    def _own_keys(self) -> frozenset[str]:
+        return frozenset(FixedRateEntry.generate_key(self.app, entry.name) for entry in ENTRIES)
+
+    def _due_keys(self) -> list[str]:
+        redis, key = get_redis(self.app), self.app.redbeat_conf.schedule_key
+        try:
+            keys: list[str] = redis.zrangebyscore(key, 0, time.time() + self.max_interval)
+        except ResponseError as error:
+            if not is_wrong_type(error):
+                raise
+            self._reconcile()
+            return []
+        return keys
 
     def tick(self, **kwargs: object) -> float:
         """Fire what is due; return the seconds to the next one. RedBeat's own would extend the lock once more.
@@ -100,8 +124,32 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
                 return
         except LockError as error:
             logger.warning("beat: lost its lock (%s), taking it again", error)
-        acquire_distributed_beat_lock(sender=_Holder(self))
+        self._take_lock()
         self._reconcile()
+
+    def _take_lock(self) -> None:
+        redis = get_redis(self.app)
+        lock = redis.lock(self.lock_key, timeout=self.lock_timeout)
+        lock.lua_extend = redis.register_script(_EXTEND_LOCK)
+        while not lock.acquire(blocking=False):
+            if not self._free_lock(redis):
+                time.sleep(self.max_interval)
+        logger.info("beat: Acquired lock")
+        self.lock = lock
+
+    def _free_lock(self, redis: Redis) -> bool:
+        """Free the lock where what stands there is none; give one that never ends a time to live."""
+        if (aside := set_aside(redis, self.lock_key, unless="string")) is not None:
+            logger.warning("beat: %s is no lock: set aside as %s", self.lock_key, aside)
+            return True
+        if redis.eval(_BOUND_LOCK, 1, self.lock_key, int(self.lock_timeout)):
+            # A holder that is alive extends it each second.
+            logger.warning(
+                "beat: %s had no time to live: it ends in %d s where nobody holds it",
+                self.lock_key,
+                self.lock_timeout,
+            )
+        return False
 
     def _reconcile(self) -> None:
         restored = install_missing(self.app)
@@ -114,6 +162,17 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
             )
 
 
+# redis-py's own adds the time to what is left, RedBeat's gives up a lock that somebody has made endless.
+_EXTEND_LOCK = """
+    if redis.call('type', KEYS[1]).ok ~= 'string' or redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+    return redis.call('pexpire', KEYS[1], ARGV[2])
+"""
+_BOUND_LOCK = """
+    if redis.call('pttl', KEYS[1]) ~= -1 then return 0 end
+    return redis.call('expire', KEYS[1], ARGV[1])
+"""
+
+
 def _require_redis(app: Celery) -> None:
     """Refuse to start without one, in a line: what Celery asks beat's first signal comes after its first command."""
     if urlsplit(app.conf.redbeat_redis_url).scheme not in ("redis", "rediss", "unix"):
@@ -121,13 +180,6 @@ def _require_redis(app: Celery) -> None:
             "stats-refresh: the schedule lives in Redis: set STATS_REFRESH_REDIS_URL, or run `stats-refresh up`,"
             " which brings its own servers"
         )
-
-
-class _Holder:
-    """What RedBeat's signal handler takes for the beat service."""
-
-    def __init__(self, scheduler: StatsScheduler) -> None:
-        self.scheduler = scheduler
 
 
 def _with_header(entry: FixedRateEntry) -> dict[str, Any]:

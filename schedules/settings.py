@@ -8,7 +8,10 @@ from celery import Celery
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-KEY_PREFIX = "stats-refresh:beat:"
+from schedules.redis_keys import PREFIX
+from tasks.broker import UrlCredentials, has_password, without_password
+
+KEY_PREFIX = f"{PREFIX}beat:"
 LOCK_SECONDS = 5
 """After a killed beat a second one takes over in this time. A beat that lost its lock takes it again or stands by."""
 TICK_SECONDS = 1
@@ -17,11 +20,13 @@ TICK_SECONDS = 1
 
 def redbeat_settings(redis_url: str, *, patient: bool) -> dict[str, Any]:
     """Return Celery's settings for RedBeat; a `patient` client sits out an outage of Redis of a minute."""
+    password = {"credential_provider": UrlCredentials(redis_url)} if has_password(redis_url) else {}
     return {
         # What stands here would overwrite an operator's edits at every start of beat.
         "beat_schedule": {},
         "beat_max_loop_interval": TICK_SECONDS,
-        "redbeat_redis_url": redis_url,
+        # Workers tell their settings to whoever asks.
+        "redbeat_redis_url": without_password(redis_url),
         "redbeat_key_prefix": KEY_PREFIX,
         "redbeat_lock_timeout": LOCK_SECONDS,
         "redbeat_redis_options": {
@@ -29,6 +34,9 @@ def redbeat_settings(redis_url: str, *, patient: bool) -> dict[str, Any]:
             # A server that accepts and says nothing is an outage too.
             "socket_timeout": 10,
             "socket_connect_timeout": 5,
+            # Whatever bytes somebody has written are read, and written back, as they are.
+            "encoding_errors": "surrogateescape",
+            **password,
         },
         "enable_utc": True,
         "timezone": "UTC",

@@ -7,11 +7,14 @@ from celery.signals import beat_init, celeryd_init, worker_process_init
 
 from ops.embedded.process import die_with_parent
 from schedules.settings import redbeat_settings
-from tasks.broker import broker_url
+from tasks.broker import TRANSPORT_OPTIONS, public_broker_url
 from tasks.config import config
+from tasks.envelopes import TASK_TIME_LIMIT
 from tasks.listener import ListenerStep
 from tasks.readiness import refuse_other_language
-from tasks.wake import VISIBILITY_TIMEOUT
+from tasks.transport import use_safe_transport
+
+use_safe_transport()
 
 app = Celery("stats_refresh", include=["tasks.pipeline", "tasks.maintenance"])
 
@@ -19,19 +22,11 @@ app = Celery("stats_refresh", include=["tasks.pipeline", "tasks.maintenance"])
 _redis_url = config().redis_url or "memory://"
 
 app.conf.update(
-    broker_url=broker_url(_redis_url),
+    broker_url=public_broker_url(_redis_url),
     broker_connection_retry_on_startup=True,
     # A restart of Redis may take longer than the default hundred tries.
     broker_connection_max_retries=None,
-    broker_transport_options={
-        # Redelivers what a killed worker held. The beats have long since found the work; the token in the message
-        # makes the late copy a no-op.
-        "visibility_timeout": VISIBILITY_TIMEOUT,
-        # A Redis that went silent without closing its connections is noticed, too.
-        "socket_connect_timeout": 5,
-        "socket_timeout": 30,
-        "socket_keepalive": True,
-    },
+    broker_transport_options=TRANSPORT_OPTIONS,
     # Results live in Postgres. Flower shows what the events carry.
     task_ignore_result=True,
     worker_send_task_events=True,
@@ -55,7 +50,7 @@ app.conf.update(
     },
     # Above every statement budget, below the lease: budget 60 s < soft 90 s < hard 120 s < lease 300 s.
     task_soft_time_limit=90,
-    task_time_limit=120,
+    task_time_limit=TASK_TIME_LIMIT,
     beat_scheduler="schedules.scheduler:StatsScheduler",
     **redbeat_settings(_redis_url, patient=True),
 )

@@ -11,6 +11,7 @@ import uuid
 
 from redis import RedisError
 
+from schedules.redis_keys import PREFIX
 from tasks.redis_client import quick_redis
 
 logger = logging.getLogger(__name__)
@@ -19,12 +20,14 @@ LOST_AFTER_SECONDS = 30
 """A chain that is not heard of for so long is given up, and the next beat starts another. It may have been late only,
 behind the other pages of its worker: then it finds that it is no longer the one and ends."""
 
-# Redis keeps the link that the chain's next message carries. A copy of an earlier message carries an older one. A link
-# that would live longer than it may, or for ever, stands for no living chain: the clock of Redis ran ahead once.
+# Redis keeps the link that the chain's next message carries. A copy of an earlier message carries an older one. What is
+# no string is not from here, and a link that would live longer than it may, or for ever, was left by a clock that ran
+# ahead: neither stands for a living chain.
 _ADVANCE = """
-    local link = redis.call('get', KEYS[1])
     local left = redis.call('ttl', KEYS[1])
-    if link and link ~= ARGV[1] and left >= 0 and left <= tonumber(ARGV[3]) then return 0 end
+    local ours = redis.call('type', KEYS[1]).ok == 'string' and left >= 0 and left <= tonumber(ARGV[3])
+    local link = ours and redis.call('get', KEYS[1])
+    if link and link ~= ARGV[1] then return 0 end
     if ARGV[2] == '' then redis.call('del', KEYS[1]) else redis.call('set', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
     return 1
 """
@@ -41,7 +44,7 @@ def next_link(task: str, link: str | None, *, more: bool) -> str | None:
     following = uuid.uuid4().hex if more else ""
     try:
         advanced = quick_redis().eval(
-            _ADVANCE, 1, f"stats-refresh:chain:{task}", link or "", following, LOST_AFTER_SECONDS
+            _ADVANCE, 1, f"{PREFIX}chain:{task}", link or "", following, LOST_AFTER_SECONDS
         )
     except RedisError as error:
         logger.warning("%s: its chain ends here, the next beat goes on: %s", task, error)

@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError
 
 _AMBIENT_PREFIXES = ("PG", "CELERY_", "REDBEAT_")
 _PREFIX = "STATS_REFRESH_"
-_REDIS_SCHEMES = ("redis", "rediss", "unix")
+REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
 class Config(BaseSettings):
@@ -111,8 +111,8 @@ def _problem_of_redis_url(text: str) -> str | None:
         _ = parts.port
     except ValueError:
         return "its host or port can't be read (in a password / is %2F, @ is %40)"
-    if parts.scheme not in _REDIS_SCHEMES:
-        return f"must begin with {', '.join(f'{scheme}://' for scheme in _REDIS_SCHEMES)}"
+    if parts.scheme not in REDIS_SCHEMES:
+        return f"must begin with {', '.join(f'{scheme}://' for scheme in REDIS_SCHEMES)}"
     if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):
         return "what follows the host must be the number of a database"
     try:

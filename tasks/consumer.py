@@ -1,15 +1,24 @@
-"""The workers' consumer, which outlives the loss of Redis."""
+"""The workers' consumer, which outlives the loss of Redis and whatever a message does to it."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
 from celery.worker.consumer import Consumer
 from kombu.connection import Connection
+from kombu.message import Message
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from tasks.dropped import drop
 
 logger = logging.getLogger(__name__)
+
+# Not kombu's own list, in which a KeyError of any code is a lost connection.
+_CONNECTION_ERRORS = (OSError, RedisConnectionError, RedisTimeoutError)
 
 
 class ReconnectingConsumer(Consumer):  # type: ignore[misc]
@@ -35,3 +44,23 @@ class ReconnectingConsumer(Consumer):  # type: ignore[misc]
                 error,
                 extra={"action": "reconnect"},
             )
+
+    def create_task_handler(self, **options: object) -> Callable[[Message], None]:
+        """Return what takes a message: one that it can't take is dropped, where Celery's worker would end by it.
+
+        The transport has looked at it before; this is for what only the worker's own code fails on.
+        """
+        take = super().create_task_handler(**options)
+
+        def take_or_drop(message: Message) -> None:
+            try:
+                take(message)
+            except _CONNECTION_ERRORS:
+                raise
+            except Exception as error:
+                queue = (message.delivery_info or {}).get("routing_key") or "a queue"
+                drop(queue, len(message.body or b""), f"the worker can't take it ({type(error).__name__})")
+                if not message.acknowledged:
+                    message.reject()
+
+        return take_or_drop

@@ -8,6 +8,7 @@ from support.rig import CeleryProcess, Rig, soon
 
 from schedules.counters import counts
 from schedules.operations import list_entries
+from schedules.redis_keys import PREFIX
 
 CLAIM = "lift-guild-stats-refresh"
 COMPUTE = "barbelic-stats-projection-compute"
@@ -47,13 +48,13 @@ def test_beats_that_find_no_process_are_dropped_and_counted(
 ) -> None:
     """The worker is away for longer than a beat lives."""
     compute_worker.stop()
-    dropped, waiting = counted(full_rig, "dropped", COMPUTE), full_rig.redis.llen("compute")
-    assert soon(lambda: full_rig.redis.llen("compute") >= waiting + 8, 20)
+    dropped, waiting = counted(full_rig, "dropped", COMPUTE), full_rig.redis.llen(f"{PREFIX}compute")
+    assert soon(lambda: full_rig.redis.llen(f"{PREFIX}compute") >= waiting + 8, 20)
 
     full_rig.worker("compute")
 
     assert soon(lambda: counted(full_rig, "dropped", COMPUTE) >= dropped + 2, 10)
-    assert soon(lambda: full_rig.redis.llen("compute") == 0, 10)
+    assert soon(lambda: full_rig.redis.llen(f"{PREFIX}compute") == 0, 10)
     assert counted(full_rig, "dropped", "barbelic-stats-cron-history-purge") == 0
 
 

@@ -27,6 +27,8 @@ from schedules.entry import FixedRateEntry
 from schedules.settings import schedule_app
 from sql.migrate import migrate
 from support.servers import LOGIN
+from tasks.broker import TRANSPORT_OPTIONS
+from tasks.transport import use_safe_transport
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30
@@ -138,6 +140,13 @@ class Rig:
             "PYTHONFAULTHANDLER": "1",
             **{f"STATS_REFRESH_{name.upper()}": value for name, value in ours.items()},
         }
+
+    def sender(self) -> Celery:
+        """Return an app that sends messages where the workers take them, and answers from remote control."""
+        use_safe_transport()
+        app = Celery("sender", broker=self.valkey.broker_url, set_as_current=False)
+        app.conf.broker_transport_options = TRANSPORT_OPTIONS
+        return app
 
     def runs(self, entry: str) -> int:
         """Return how often beat has fired `entry`."""

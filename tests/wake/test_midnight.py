@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from celery import Celery
 from maintenance.scene import make_due_accounts
 from support.app import AppAccount
 from support.rig import Rig, rig, soon
@@ -21,7 +20,7 @@ def test_a_save_is_published_within_a_second_while_the_workers_roll_over() -> No
         person = AppAccount(stack.database)
         person.exercise()
         make_due_accounts(stack.database, DUE)
-        sender = Celery("sender", broker=stack.valkey.broker_url, set_as_current=False)
+        sender = stack.sender()
         sender.send_task("stats.rollover", queue="maintenance")
 
         waits = [seconds_to_publication(stack, person, n) for n in range(SAVES)]

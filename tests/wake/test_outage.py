@@ -41,7 +41,7 @@ def beat(full_rig: Rig, worker: CeleryProcess) -> CeleryProcess:
 
 @pytest.fixture
 def sender(full_rig: Rig) -> Celery:
-    return Celery("sender", broker=full_rig.valkey.broker_url, set_as_current=False)
+    return full_rig.sender()
 
 
 def is_published(account: AppAccount) -> bool:

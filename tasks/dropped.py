@@ -1,0 +1,38 @@
+"""Messages that were not taken: one warning each, and a count in Redis that `stats-refresh status` shows."""
+
+from __future__ import annotations
+
+import logging
+
+from redis import Redis, RedisError
+
+from schedules.counters import add, read_counts
+from schedules.redis_keys import PREFIX
+from tasks.envelopes import kind
+from tasks.redis_client import quick_redis
+
+logger = logging.getLogger(__name__)
+
+_COUNTS = f"{PREFIX}messages:dropped"
+"""A hash: what the messages were for, and how many of them were dropped."""
+
+
+def drop(queue: str, size: int, reason: str) -> None:
+    """Warn of a message of `queue` that is dropped, and count it. A Redis that is away costs the count."""
+    what = kind(queue)
+    logger.warning(
+        "a message of %d bytes in %s was dropped: %s",
+        size,
+        what,
+        reason,
+        extra={"action": "drop", "queue": what, "bytes": size, "reason": reason},
+    )
+    try:
+        add(quick_redis(), _COUNTS, what)
+    except RedisError as error:
+        logger.warning("the dropped message is not counted: %s", error, extra={"action": "drop"})
+
+
+def dropped_messages(redis: Redis) -> dict[str, int]:
+    """Return how many were dropped, by what they were for, since Redis last lost its data."""
+    return read_counts(redis, _COUNTS)
