@@ -40,6 +40,7 @@ def install_missing(app: Celery) -> list[str]:
 
 def keep_schedule_readable(app: Celery) -> None:
     """Set the schedule aside where its key holds something else; the due times follow from the entries."""
+    ensure_conf(app)
     key = app.redbeat_conf.schedule_key
     if (aside := set_aside(get_redis(app), key, unless="zset")) is not None:
         _warn(key, "is no sorted set", aside)
