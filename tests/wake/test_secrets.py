@@ -67,7 +67,7 @@ def worker(full_rig: Rig, settings: dict[str, str]) -> CeleryProcess:
 
 @pytest.fixture(scope="module")
 def flower(
-    full_rig: Rig, worker: CeleryProcess, settings: dict[str, str], tmp_path_factory
+    full_rig: Rig, worker: CeleryProcess, settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Flower]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
