@@ -1,14 +1,19 @@
-"""How fast dirty accounts drain through the workers, beside three empty tasks an account in the same workers.
+"""How fast dirty accounts drain through the workers, beside three empty tasks an account in workers like them.
 
 `python -m bench drain [ACCOUNTS]`. The accounts are small (4 sessions, 36 sets) and published, each with a rebuild that
-waits. The empty tasks are Celery's own: like the stages each sends the next one, through the same queues, with the same
-events. The same accounts by direct SQL on one connection, then on two, say what the workers' part of it is.
+waits. The empty tasks are Celery's own, in workers of their own with the same settings: like the stages each sends the
+next one, through queues of the same names, with the same events. The same accounts by direct SQL, on one connection and
+on two, say what the workers' part of it is.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,12 +23,13 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from bench.accounts import make_neighbours
+from bench.empty_tasks import PREFIX
 from bench.pipeline import timed, work
 from bench.processor import seconds_by_part
 from bench.report import Measured, print_report
 from ops.embedded.postgres import PostgresServer
-from ops.embedded.process import wait_until
-from ops.stack import running_stack
+from ops.embedded.process import popen_options, wait_until
+from ops.stack import ROOT, running_stack
 from sql.migrate import migrate
 from tasks.broker import TRANSPORT_OPTIONS, broker_url
 from tasks.config import Config
@@ -46,8 +52,11 @@ _STALE = text(
 def run(arguments: Sequence[str]) -> list[Measured]:
     """Measure with as many accounts as the first of `arguments` says."""
     accounts = int(arguments[0]) if arguments else ACCOUNTS
-    with running_stack(Config(database_url=None, redis_url=None, data_dir=None)) as stack:
-        workers = _Workers(str(stack.urls.redis_url))
+    with ExitStack() as resources:
+        stack = resources.enter_context(
+            running_stack(Config(database_url=None, redis_url=None, data_dir=None))
+        )
+        workers = resources.enter_context(_empty_workers(str(stack.urls.redis_url)))
         admin = create_engine(stack.urls.admin_url, poolclass=NullPool)
         make_accounts(admin, accounts)
         # In turns, for a shared machine is not equally fast all the time; the first round warms up.
@@ -88,12 +97,37 @@ def _by_part(what: str, spent: _Spent, accounts: int) -> list[Measured]:
     return [Measured(f"  {what}: {part}, processor", ms, "ms") for ms, part in parts if ms >= 0.1]
 
 
+@contextmanager
+def _empty_workers(redis_url: str) -> Iterator[_Workers]:
+    """Run workers of `bench.empty_tasks` as the stack runs its own."""
+    environment = {**os.environ, "STATS_REFRESH_REDIS_URL": redis_url}
+    command = [sys.executable, "-m", "celery", "-A", "bench.empty_tasks", "worker", "-c", "2"]
+    processes = [
+        subprocess.Popen(
+            [*command, "-Q", queue, "-n", f"{queue}@empty", "--without-mingle", "--without-gossip"],
+            env=environment,
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **popen_options(None, death_signal=signal.SIGKILL),
+        )
+        for queue in set(_QUEUES)
+    ]
+    try:
+        yield _Workers(redis_url)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
 class _Workers:
-    """The workers of a stack, as far as empty tasks go."""
+    """The workers of empty tasks."""
 
     def __init__(self, redis_url: str) -> None:
         self._celery = Celery("bench", broker=broker_url(redis_url), set_as_current=False)
-        self._celery.conf.broker_transport_options = TRANSPORT_OPTIONS
+        self._celery.conf.broker_transport_options = {**TRANSPORT_OPTIONS, "global_keyprefix": PREFIX}
         self._celery.conf.update(task_ignore_result=True)
         self._done = 0
 
@@ -107,7 +141,7 @@ class _Workers:
 
     def _count(self) -> int:
         """Return how many empty tasks the workers have taken since they started."""
-        workers = self._celery.control.inspect(limit=3, timeout=5).stats() or {}
+        workers = self._celery.control.inspect(limit=2, timeout=5).stats() or {}
         return sum(stats["total"].get(_EMPTY, 0) for stats in workers.values())
 
 

@@ -107,7 +107,8 @@ def status(
     from ops.discovery import connection_urls
     from ops.status import show
 
-    show(connection_urls().database_url, as_json, watch)
+    urls = connection_urls()
+    show(urls.database_url, urls.redis_url, as_json, watch)
 
 
 jobs = typer.Typer(help="The refresh jobs: what waits, runs or failed for good.", no_args_is_help=True)

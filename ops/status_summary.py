@@ -27,6 +27,7 @@ def status_table(status: Status) -> Table:
         *_maintenance(status["maintenance"]),
         *_catalog_walks(status["catalog_walks"]),
         ("paused stages", _paused(status["paused_stages"])),
+        *_dropped(status.get("dropped_messages")),
     ]
     return Table(
         (Column(""), Column("", prose=24)),
@@ -128,6 +129,13 @@ def _catalog_walks(walks: int) -> Iterator[tuple[str, Text]]:
 
 def _paused(stages: list[str]) -> Text:
     return Text(", ".join(stages) or "none", _UNUSUAL if stages else "")
+
+
+def _dropped(messages: dict[str, int] | None) -> Iterator[tuple[str, Text]]:
+    """Yield how many messages the workers dropped: somebody else writes to our Redis."""
+    if messages:
+        counts = ", ".join(f"{queue} {number}" for queue, number in sorted(messages.items()))
+        yield "dropped", Text(f"messages that are not ours: {counts}", _UNUSUAL)
 
 
 def _counted(group: Status, *names: str) -> list[str]:

@@ -25,7 +25,7 @@ class ReconnectingConsumer(Consumer):  # type: ignore[misc]
     """Reconnects also while it holds messages that are not acked.
 
     kombu gives those back when it closes the lost connection, asks a transport that has none any more, and the
-    AttributeError ends the worker. Nothing is lost with it: the broker redelivers what was held.
+    AttributeError ends the worker. Nothing is lost with it: the beats do the work.
     """
 
     def ensure_connected(self, conn: Connection) -> Connection:

@@ -17,5 +17,10 @@ def quick_redis() -> Redis:
     url = config().redis_url
     if url is None:
         raise RuntimeError("STATS_REFRESH_REDIS_URL is not set: a worker needs Redis")
+    return quick_client(url)
+
+
+def quick_client(url: str) -> Redis:
+    """Return a client of the Redis of `url` that does not try again."""
     # Some of its callers run in the worker's event loop, which must not wait for a number.
     return Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0))

@@ -123,13 +123,14 @@ class Rig:
         return self.start(name, options, WORKER_READY, settings)
 
     def start(self, name: str, arguments: list[str], ready: str, settings: dict[str, str]) -> CeleryProcess:
-        process = CeleryProcess(name, arguments, self._environment(settings))
+        process = CeleryProcess(name, arguments, self.environment(settings))
         self.resources.callback(process.kill)
         self.processes.append(process)
         process.wait_for(ready)
         return process
 
-    def _environment(self, settings: dict[str, str]) -> dict[str, str]:
+    def environment(self, settings: dict[str, str]) -> dict[str, str]:
+        """Return what a process of ours needs to know, `settings` over it."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("STATS_REFRESH_")
         }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 from celery import Celery
 from support.app import AppAccount
-from support.rig import CeleryProcess, Rig, soon
+from support.rig import ROOT, CeleryProcess, Rig, soon
 from wake.envelopes import FOREIGN, MARK, envelope, item
 
 from schedules.redis_keys import PREFIX, REJECTED_PREFIX
@@ -62,6 +64,26 @@ def test_what_is_not_ours_is_dropped_from_every_queue(full_rig: Rig, worker: Cel
     assert all("WARNING" in line for line in lines)
     after = dropped_messages(full_rig.redis)
     assert [after[queue] - before.get(queue, 0) for queue in QUEUES] == [each] * 3
+
+
+def test_status_shows_what_was_dropped(full_rig: Rig, worker: CeleryProcess) -> None:
+    before = dropped_messages(full_rig.redis).get("compute", 0)
+    full_rig.redis.lpush(f"{PREFIX}compute", "5")
+    assert soon(lambda: dropped_messages(full_rig.redis).get("compute", 0) == before + 1)
+    assert f"messages that are not ours: compute {before + 1}" in stats_refresh(full_rig, "status")
+    assert (
+        json.loads(stats_refresh(full_rig, "status", "--json"))["dropped_messages"]["compute"] == before + 1
+    )
+    away = stats_refresh(full_rig, "status", "--json", redis_url="unix:///nowhere/valkey.sock")
+    assert json.loads(away)["dropped_messages"] is None
+
+
+def stats_refresh(rig: Rig, *arguments: str, **settings: str) -> str:
+    command = [sys.executable, "-m", "ops.cli", *arguments]
+    environment = {**rig.environment(settings), "COLUMNS": "200"}
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def test_a_queue_that_is_no_list_is_set_aside(full_rig: Rig, worker: CeleryProcess) -> None:
