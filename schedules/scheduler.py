@@ -110,7 +110,10 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         # destructor, or where an error of sending is caught, that is lost: the next tick would take the lock again and
         # go on for good, deaf to the signal.
         self._is_closed = True
-        super().close()
+        try:
+            super().close()
+        except RedisError as error:
+            logger.warning("beat: its lock is not released, it ends by itself: %s", error)
 
     def _hold_lock(self) -> None:
         """Extend the lock. Where it was lost, take it again, or stand by until the beat that took it is gone.
@@ -138,14 +141,14 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         self.lock = lock
 
     def _free_lock(self, redis: Redis) -> bool:
-        """Free the lock where what stands there is none; give one that never ends a time to live."""
+        """Free the lock where what stands there is none; give one that would end too late, or never, its time to live."""
         if (aside := set_aside(redis, self.lock_key, unless="string")) is not None:
             logger.warning("beat: %s is no lock: set aside as %s", self.lock_key, aside)
             return True
         if redis.eval(_BOUND_LOCK, 1, self.lock_key, int(self.lock_timeout)):
             # A holder that is alive extends it each second.
             logger.warning(
-                "beat: %s had no time to live: it ends in %d s where nobody holds it",
+                "beat: %s would not have ended: it does in %d s where nobody holds it",
                 self.lock_key,
                 self.lock_timeout,
             )
@@ -168,7 +171,8 @@ _EXTEND_LOCK = """
     return redis.call('pexpire', KEYS[1], ARGV[2])
 """
 _BOUND_LOCK = """
-    if redis.call('pttl', KEYS[1]) ~= -1 then return 0 end
+    local left = redis.call('ttl', KEYS[1])
+    if left ~= -1 and left <= tonumber(ARGV[1]) then return 0 end
     return redis.call('expire', KEYS[1], ARGV[1])
 """
 

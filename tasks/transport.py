@@ -13,7 +13,7 @@ from functools import partial
 from queue import Empty
 from typing import TypeVar, cast
 
-from kombu.transport import TRANSPORT_ALIASES, virtual
+from kombu.transport import TRANSPORT_ALIASES, _transport_cache, virtual
 from kombu.transport import redis as kombu_redis
 from kombu.utils.encoding import bytes_to_str
 from redis.exceptions import ResponseError
@@ -33,6 +33,8 @@ def use_safe_transport() -> None:
     # By its name alone, Flower and kombu tell what the broker is: a transport under a name of its own would be none.
     for scheme in ("redis", "rediss"):
         TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"
+        # Where this process has connected before.
+        _transport_cache.pop(scheme, None)
 
 
 class _Client(kombu_redis.PrefixedStrictRedis):

@@ -175,15 +175,15 @@ def test_a_lock_that_is_none_is_set_aside(beat_rig: Rig, beat: CeleryProcess, ra
     assert goes_on(beat_rig, beat)
 
 
-def test_a_lock_that_its_killed_holder_left_for_ever_ends(
-    beat_rig: Rig, beat: CeleryProcess, raw: Redis
-) -> None:
+@pytest.mark.parametrize("left", [None, 100_000], ids=["for ever", "for a day"])
+def test_a_lock_that_its_killed_holder_left_ends(beat_rig: Rig, raw: Redis, left: int | None) -> None:
     """And a list of static entries that is none: a beat that starts reads what one that runs does not."""
-    beat.kill()
-    raw.persist(LOCK)
+    for process in beat_rig.processes:
+        process.kill()
+    raw.set(LOCK, "a holder's token", ex=left)
     raw.set(f"{KEY_PREFIX}:statics", BROKEN)
     standby = beat_rig.beat()
-    assert standby.count("had no time to live: it ends in 5 s where nobody holds it") == 1
+    assert standby.count("would not have ended: it does in 5 s where nobody holds it") == 1
     assert goes_on(beat_rig, standby)
 
 
