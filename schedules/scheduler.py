@@ -141,7 +141,7 @@ class StatsScheduler(RedBeatScheduler):  # type: ignore[misc]
         self.lock = lock
 
     def _free_lock(self, redis: Redis) -> bool:
-        """Free the lock where what stands there is none; give one that would end too late, or never, its time to live."""
+        """Free the lock where what stands there is none; give one that would end too late, or never, its time."""
         if (aside := set_aside(redis, self.lock_key, unless="string")) is not None:
             logger.warning("beat: %s is no lock: set aside as %s", self.lock_key, aside)
             return True

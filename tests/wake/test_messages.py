@@ -141,3 +141,16 @@ def test_without_redis_the_chain_ends_and_the_next_beat_goes_on(monkeypatch: pyt
     away = Redis.from_url("unix:///nowhere/valkey.sock")
     monkeypatch.setattr(chain, "quick_redis", lambda: away)
     assert next_link("stats.rollover", None, more=True) is None
+
+
+@pytest.mark.parametrize("damage", ["a list", "a link for ever"])
+def test_a_link_that_is_not_from_here_stops_no_chain(redis: Redis, damage: str) -> None:
+    key = "stats-refresh:chain:stats.rollover"
+    if damage == "a list":
+        redis.lpush(key, "x")
+    else:
+        redis.set(key, "x")
+    first = next_link("stats.rollover", None, more=True)
+    assert first is not None
+    assert next_link("stats.rollover", None, more=True) is None
+    assert 0 < redis.ttl(key) < 60
