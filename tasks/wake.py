@@ -17,10 +17,8 @@ from tasks.transaction import Answer, Stage
 
 logger = logging.getLogger(__name__)
 
-VISIBILITY_TIMEOUT = 60
-"""Seconds until the broker delivers again what a worker took and did not ack."""
-_LONGEST_WAIT = timedelta(seconds=VISIBILITY_TIMEOUT - 15)
-"""A worker holds a message with a time unacked until then: one that waits longer would be delivered twice."""
+_LONGEST_WAIT = timedelta(seconds=45)
+"""A worker holds a message with a time until then, one of its few: what has longer to wait is left to the beats."""
 
 _WAKES_CLAIM = ("published", "rejected", "failed", "invalidated")
 
@@ -62,7 +60,7 @@ def _lease(answer: Answer) -> dict[str, object]:
 def send(app: Celery, messages: list[Message]) -> None:
     """Send `messages`. An unreachable broker is logged, not raised: the work is committed, the beats go on.
 
-    One for a later time than the broker lets a worker hold it is left to the beats.
+    One for a later time than a worker should hold it is left to the beats.
     """
     for message in messages:
         if message.not_before is not None and message.not_before > datetime.now(UTC) + _LONGEST_WAIT:

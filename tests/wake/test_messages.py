@@ -64,7 +64,7 @@ def test_an_answer_wakes_who_has_work_now(stage: Stage, answer: Answer, messages
     assert follow_ups(stage, answer) == messages
 
 
-def test_a_message_that_the_broker_would_deliver_twice_is_left_to_the_beats() -> None:
+def test_a_message_that_has_long_to_wait_is_left_to_the_beats() -> None:
     sender = Celery("sender", broker="memory://", set_as_current=False)
     with sender.connection_for_write() as connection:
         queue = connection.SimpleQueue("celery")
