@@ -20,7 +20,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from ops.printing import Table, say, terminal
 from ops.status_summary import status_table
-from tasks.dropped import dropped_messages
+from schedules.counters import dropped_messages
 from tasks.redis_client import quick_client
 from tasks.transaction import service, transaction
 

@@ -18,6 +18,15 @@ Reason = Literal["dropped", "overlapped", "missed"]
 REASONS: tuple[Reason, ...] = ("dropped", "overlapped", "missed")
 
 
+DROPPED_MESSAGES = f"{PREFIX}messages:dropped"
+"""A hash: what the messages were for, and how many of them workers did not take."""
+
+
+def dropped_messages(redis: Redis) -> dict[str, int]:
+    """Return how many messages were dropped, by what they were for, since Redis last lost its data."""
+    return read_counts(redis, DROPPED_MESSAGES)
+
+
 def count(redis: Redis, reason: Reason, entry: str, beats: int = 1) -> None:
     """Count `beats` more of `entry`."""
     add(redis, _key(reason), entry, beats)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from redis import Redis, RedisError
+from redis import RedisError
 
-from schedules.counters import add, read_counts
-from schedules.redis_keys import PREFIX
+from schedules.counters import DROPPED_MESSAGES, add
 from tasks.envelopes import kind
 from tasks.redis_client import quick_redis
 
 logger = logging.getLogger(__name__)
-
-_COUNTS = f"{PREFIX}messages:dropped"
-"""A hash: what the messages were for, and how many of them were dropped."""
 
 
 def drop(queue: str, size: int, reason: str) -> None:
@@ -28,11 +24,6 @@ def drop(queue: str, size: int, reason: str) -> None:
         extra={"action": "drop", "queue": what, "bytes": size, "reason": reason},
     )
     try:
-        add(quick_redis(), _COUNTS, what)
+        add(quick_redis(), DROPPED_MESSAGES, what)
     except RedisError as error:
         logger.warning("the dropped message is not counted: %s", error, extra={"action": "drop"})
-
-
-def dropped_messages(redis: Redis) -> dict[str, int]:
-    """Return how many were dropped, by what they were for, since Redis last lost its data."""
-    return read_counts(redis, _COUNTS)

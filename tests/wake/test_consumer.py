@@ -12,9 +12,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from wake.envelopes import MARK
 
 from ops.embedded.valkey import ValkeyServer
+from schedules.counters import dropped_messages
 from tasks import dropped
 from tasks.consumer import ReconnectingConsumer
-from tasks.dropped import dropped_messages
 
 TASK = "stats.claim"
 
