@@ -3,8 +3,8 @@
 --   account's own or a global one, which also brings it back from the archive. A change of tracking dirties the
 --   exercise over all history: the account's own at once, a global one by a walk through the accounts that use it
 --   (maintenance/catalog.sql). No account's open transaction holds up a change of the catalog; another administrator's
---   and an import of a WodUp batch do, for 10 s (55P03). Raises 42501, 22023, P0002 (this account has no such exercise), and 55P03 or 40001 as
---   lock_account.sql says.
+--   and an import of a WodUp batch do, for 10 s (55P03). Raises 42501, 22023, P0002 (this account has no such
+--   exercise), and 55P03 or 40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked), canonical rows, scope row
 -- Writes: exercises, user_stats_refresh_state, user_exercise_stats_refresh_jobs, exercise_catalog_changes,
 --   stats_catalog_scopes, pr_overview_projection_control
