@@ -3,14 +3,13 @@
 import re
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from support.lock_headers import DOCUMENT, lock_lines, locks_of, places
 
 from sql.functions import sql_files
 
 FILES = {file.name: file.text for file in sql_files()}
-DOCUMENT = Path(__file__).parents[2] / "docs" / "locking.md"
 
 ADVISORY = {
     "lock_claim": "claim",
@@ -81,30 +80,6 @@ LOCKING = re.compile(
 )
 
 
-def places():
-    """The places of each lock in the documented order."""
-    found: dict[str, list[int]] = {}
-    for place, lock in re.findall(r"^\| (\d+) \| `([\w ]+)` \|", DOCUMENT.read_text(), flags=re.MULTILINE):
-        found.setdefault(lock, []).append(int(place))
-    return found
-
-
-def lock_lines(text):
-    """Each `-- Locks:` of a file, with the lines that continue it."""
-    return re.findall(r"^-- Locks: (.*(?:\n--   .*)*)", text, flags=re.MULTILINE)
-
-
-def locks_of(line):
-    """The locks that a line lists, without what stands in brackets or after a semicolon."""
-    plain = re.sub(r"\([^()]*\)", "", line.replace("\n--", " ")).split(";")[0]
-    locks = [re.sub(r"\s+", " ", lock).strip() for lock in plain.split(",")]
-    return [
-        lock
-        for lock in locks
-        if lock and lock != "none" and not lock.startswith(("none ", "as ", "then every row"))
-    ]
-
-
 def functions(text):
     """Each function of a file with its body, comments left out; those of one name with all their bodies."""
     bare = re.sub(r"--.*", "", text)
@@ -165,14 +140,15 @@ def test_the_document_lists_each_place_once_and_in_order():
 def test_the_header_lists_known_locks_in_the_documented_order(name):
     assert lock_lines(FILES[name]), "no line `-- Locks:`"
     for line in lock_lines(FILES[name]):
-        unknown = set(locks_of(line)) - set(places())
+        listed = [lock.name for lock in locks_of(line)]
+        unknown = set(listed) - set(places())
         assert not unknown, f"not in docs/locking.md: {unknown}"
-        assert is_in_order(locks_of(line)), f"another order than docs/locking.md: {locks_of(line)}"
+        assert is_in_order(listed), f"another order than docs/locking.md: {listed}"
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_header_lists_every_lock_that_the_file_takes(name):
-    listed = {lock for line in lock_lines(FILES[name]) for lock in locks_of(line)}
+    listed = {lock.name for line in lock_lines(FILES[name]) for lock in locks_of(line)}
     if any("every row of the account" in line for line in lock_lines(FILES[name])):
         listed |= set(ROWS.values()) - {"settings row", "policy row", "cursor row"}
     missing = {
