@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,12 +39,14 @@ WORKER_READY = r"@\S+ ready\."
 class CeleryProcess:
     """One process with what it has printed so far."""
 
-    def __init__(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, arguments: list[str], environment: dict[str, str], directory: Path | None = None
+    ) -> None:
         self.name = name
         self.process = subprocess.Popen(
             [sys.executable, "-m", "celery", "-A", "tasks.app", *arguments, "--loglevel=INFO"],
             env=environment,
-            cwd=ROOT,
+            cwd=directory or ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -123,10 +125,23 @@ class Rig:
         return self.start(name, options, WORKER_READY, settings)
 
     def start(self, name: str, arguments: list[str], ready: str, settings: dict[str, str]) -> CeleryProcess:
-        process = CeleryProcess(name, arguments, self.environment(settings))
+        process = self.spawn(name, arguments, settings)
+        process.wait_for(ready)
+        return process
+
+    def spawn(
+        self,
+        name: str,
+        arguments: list[str],
+        settings: dict[str, str],
+        more: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> CeleryProcess:
+        """Start a process, with `more` in its environment or from another code tree, and don't wait for it."""
+        environment = self.environment(settings) | dict(more or {})
+        process = CeleryProcess(name, arguments, environment, directory)
         self.resources.callback(process.kill)
         self.processes.append(process)
-        process.wait_for(ready)
         return process
 
     def environment(self, settings: dict[str, str]) -> dict[str, str]:
