@@ -10,6 +10,10 @@ FILE   ?=
 FORMAT ?= strong
 UNIT   ?=
 
+MINUTES ?=
+SEED    ?=
+WITHOUT ?=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -19,6 +23,7 @@ help:
 	@echo '   [FILE=history.csv] [FORMAT=strong|hevy|fitnotes] [UNIT=kg|lb]'
 	@echo 'make up                                     the same stack, in the foreground until Ctrl-C'
 	@echo 'make test                                   all tests, on servers of their own'
+	@echo 'make faults [MINUTES=5] [SEED=7]             a storm of faults over the whole stack, then what is true'
 	@echo 'make bench                                  the measurements that have a bar, as one table'
 	@echo 'make lint                                   format, lint, types, SQL'
 	@echo 'make clean                                  remove the environment and the caches'
@@ -35,6 +40,11 @@ up: $(STAMP)
 .PHONY: test
 test: $(STAMP)
 	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+
+# Kinds of faults named in WITHOUT, separated by commas, are left out.
+.PHONY: faults
+faults: $(STAMP)
+	@PYTHONPATH=tests $(RUN) -m faults --minutes "$(or $(MINUTES),5)" $(if $(SEED),--seed "$(SEED)") --without "$(WITHOUT)"
 
 .PHONY: bench
 bench: $(STAMP)

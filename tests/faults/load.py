@@ -212,10 +212,13 @@ class Client:
         return False
 
     def send_everything_again(self) -> None:
-        """Send every write of the round once more."""
-        for person in self.people:
-            for kept in person.receipts:
-                self.check_replay(kept)
+        """Send every write of the round once more; the first that has no answer ends it."""
+        try:
+            for person in self.people:
+                for kept in person.receipts:
+                    self.check_replay(kept)
+        except (DBAPIError, Unanswered) as error:
+            self.problems.append(f"sent again, {kept.receipt} had no answer: {error}")
 
     def check_replay(self, kept: Kept) -> None:
         again = self._answered(kept.send)
@@ -259,13 +262,14 @@ class Client:
             except (DBAPIError, OperatorError) as error:
                 cause = error.__cause__ if isinstance(error, OperatorError) else error
                 code = getattr(getattr(cause, "orig", None), "pgcode", None) or "connection lost"
+                last = str(cause).partition("\n")[0]
                 self.repeated[code] += 1
                 if code != "connection lost" and not code.startswith(_PASSING):
                     raise
             if self.over.is_set():
                 gives_up_at = gives_up_at or time.monotonic() + _GIVES_UP_AFTER
                 if time.monotonic() > gives_up_at:
-                    raise Unanswered(f"no answer for {_GIVES_UP_AFTER} s: {dict(self.repeated)}")
+                    raise Unanswered(f"no answer for {_GIVES_UP_AFTER} s: {last}")
             time.sleep(self.dice.uniform(0.1, 0.4))
 
     def _any_day(self) -> date:

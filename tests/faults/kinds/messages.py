@@ -110,10 +110,13 @@ def _spoil_the_schedule(scene: Scene) -> Outcome:
     """Put something under the schedule's keys that RedBeat can't read."""
     in_flight = bool(scene.watch.wait_for(scene.watch.has_work))
     name = scene.dice.choice(sorted(_SPOILS))
-    with suppress(RedisError), scene.stack.redis() as redis:
-        _SPOILS[name](redis, scene.dice)
-        return Outcome(in_flight, name)
-    return Outcome(False, "Valkey was away")
+    try:
+        with scene.stack.redis() as redis:
+            _SPOILS[name](redis, scene.dice)
+    except RedisError as error:
+        # Valkey is away, or the schedule is still what it was spoiled to.
+        return Outcome(False, f"{name}: {error}")
+    return Outcome(in_flight, name)
 
 
 def _wrong_type(redis: Redis, dice: random.Random) -> None:
