@@ -67,6 +67,9 @@ def transaction(engine: Engine, identity: Identity) -> Iterator[Connection]:
 def _begin(engine: Engine, identity: Identity) -> Connection:
     """Return a connection whose transaction acts as `identity`.
 
+    It is READ COMMITTED whatever the database, the role or a pooler sets as default: under a lock that it waited for
+    it has to see what the holder committed.
+
     A kept connection may have ended since, by a restart of Postgres say. Its first statement finds that out, before
     there is any work that could fail with it, and a new connection takes its place.
     """
@@ -79,7 +82,7 @@ def _begin(engine: Engine, identity: Identity) -> Connection:
 
 
 def _try_to_begin(engine: Engine, identity: Identity) -> Connection:
-    connection = engine.connect()
+    connection = engine.connect().execution_options(isolation_level="READ COMMITTED")
     try:
         connection.execute(_ACT_AS, {"role": identity.role, "claims": identity.claims})
     except BaseException:

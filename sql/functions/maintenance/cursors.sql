@@ -10,6 +10,7 @@ create or replace function stats_private.begin_page(
 language plpgsql
 as $$
 begin
+    perform stats_private.require_read_committed();
     if stats_private.stage_is_paused('maintenance') then
         refusal := 'paused';
         return;

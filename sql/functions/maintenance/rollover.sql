@@ -20,6 +20,7 @@ declare
     v_sqlstate text;
     v_error text;
 begin
+    perform stats_private.require_read_committed();
     if stats_private.stage_is_paused('maintenance') then
         return jsonb_build_object('response', 'paused', 'has_more', false);
     end if;

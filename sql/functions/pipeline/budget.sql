@@ -1,8 +1,9 @@
 -- public.stats_projection_statement_budget_v1(stage)
 -- Promises: the rest of the transaction runs under the stage's statement budget from the settings row, and waits
 --   for a lock at most half of it. A client that says nothing for as long as the budget, at least a second, or that
---   is gone, loses its transaction and its locks. Takes effect with the next statement: call it first, in one of its
---   own. Raises 22023 for an unknown stage.
+--   is gone, loses its transaction and its locks. The transaction as a whole may take ten seconds more than its
+--   statement, whatever the database's transaction_timeout is (PostgreSQL 17 on). Takes effect with the next
+--   statement: call it first, in one of its own. Raises 22023 for an unknown stage.
 -- Locks: none
 -- Writes: nothing
 create or replace function public.stats_projection_statement_budget_v1(stage text)
@@ -30,5 +31,11 @@ begin
     perform set_config('idle_in_transaction_session_timeout', greatest(v_budget_ms, 1000) || 'ms', true);
     -- Off by default: the statement of a killed worker would run to its end.
     perform set_config('client_connection_check_interval', '1s', true);
+    -- From PostgreSQL 17 on. A default of the database would end the connection in the middle of a stage, and nothing
+    -- would be recorded; ten seconds are for that. A timer that runs keeps its time until it is switched off.
+    if current_setting('transaction_timeout', true) is not null then
+        perform set_config('transaction_timeout', '0', true);
+        perform set_config('transaction_timeout', v_budget_ms + 10000 || 'ms', true);
+    end if;
 end;
 $$;
