@@ -26,6 +26,8 @@ from models.base import (
 from models.read_models import PrSummaryColumns
 
 _IN_FLIGHT = text("phase in ('claimed', 'computed')")
+_HOLDS_A_SLOT = text("phase in ('claimed', 'computed') and retry_not_before is null")
+_WAITS = text("phase in ('claimed', 'computed') and retry_not_before is not null")
 
 
 class StatsProjectionWorkerSettings(Base):
@@ -116,7 +118,8 @@ class UserStatsProjectionRun(Base):
         Index(
             "user_stats_projection_runs_one_in_flight", "user_id", unique=True, postgresql_where=_IN_FLIGHT
         ),
-        Index("user_stats_projection_runs_in_flight_idx", "created_at", postgresql_where=_IN_FLIGHT),
+        Index("user_stats_projection_runs_in_flight_idx", "created_at", postgresql_where=_HOLDS_A_SLOT),
+        Index("user_stats_projection_runs_waiting_idx", "retry_not_before", postgresql_where=_WAITS),
         Index("user_stats_projection_runs_user_idx", "user_id", "created_at"),
         Index("user_stats_projection_runs_completed_at_idx", "completed_at"),
         {"postgresql_with": {"fillfactor": 70}},
@@ -147,6 +150,10 @@ class UserStatsProjectionRun(Base):
     created_at: Mapped[WrittenAt]
     updated_at: Mapped[WrittenAt]
     completed_at: Mapped[datetime | None]
+    busy_waits: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="how many times in a row the run had to wait for what others hold"
+    )
+    busy_since: Mapped[datetime | None]
 
 
 class StatsBatchExercise(Base):

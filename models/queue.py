@@ -59,7 +59,12 @@ class UserExerciseStatsRefreshJob(Base):
             name="user_exercise_stats_refresh_jobs_status_known",
         ),
         CheckConstraint("priority in (0, 1)", name="user_exercise_stats_refresh_jobs_priority_known"),
-        Index("user_exercise_stats_refresh_jobs_due_idx", "status", "priority", "created_at"),
+        Index(
+            "user_exercise_stats_refresh_jobs_due_idx",
+            "status",
+            "priority",
+            text("greatest(created_at, retry_not_before)"),
+        ),
         Index("user_exercise_stats_refresh_jobs_user_idx", "user_id", "status"),
         Index("user_exercise_stats_refresh_jobs_run_id_idx", "run_id"),
         _REWRITTEN_OFTEN,

@@ -78,7 +78,11 @@ def _jobs(jobs: Status) -> Text:
 
 def _leases(leases: Status) -> Text:
     parts = _counted(leases, "active", "expired", "backing_off")
-    return Text(", ".join(parts) or "none", _UNUSUAL if leases["expired"] else "")
+    if leases["busy"]:
+        parts.append(
+            f"{leases['busy']} held up by others for up to {duration(leases['longest_busy_seconds'])}"
+        )
+    return Text(", ".join(parts) or "none", _UNUSUAL if leases["expired"] or leases["busy"] else "")
 
 
 def _last_hour(hour: Status) -> Iterator[tuple[str, Text]]:

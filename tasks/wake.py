@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 _LONGEST_WAIT = timedelta(seconds=45)
 """A worker holds a message with a time until then, one of its few: what has longer to wait is left to the beats."""
 
-_WAKES_CLAIM = ("published", "rejected", "failed", "invalidated")
+_WAKES_CLAIM = ("published", "failed")
+_WAITS = ("busy", "retry_pending", "rejected", "invalidated")
 
 
 @dataclass(frozen=True)
@@ -38,23 +39,29 @@ def follow_ups(stage: Stage, answer: Answer) -> list[Message]:
     if response == "claimed":
         # Where all slots are taken, the end of one wakes the next claim.
         more = [Message("stats.claim")] if answer["has_more"] and answer["has_capacity"] else []
-        return [Message("stats.compute", _lease(answer)), *more]
+        stage_of_run = "stats.publish" if answer.get("phase") == "computed" else "stats.compute"
+        return [Message(stage_of_run, _lease(answer)), *more, *_at_its_time(answer)]
     if response == "computed":
         return [Message("stats.publish", _lease(answer))]
     if response == "batch_pending" and "reason" not in answer:
         return [Message("stats.compute", {**_lease(answer), "expected_offset": answer["next_offset"]})]
-    if response == "retry_pending":
-        # Through claim, which readmits the run under its lock and the cap, and sends it on. Its slot is free till then.
-        retry = Message("stats.claim", not_before=datetime.fromisoformat(answer["retry_not_before"]))
-        return [Message("stats.claim"), retry]
+    if response in _WAITS:
+        # Through claim, which lets the work go on under its lock and the cap. The slot is free till then.
+        return [Message("stats.claim"), *_at_its_time(answer)]
     if stage != "claim" and response in _WAKES_CLAIM:
         # The account's successor may wait, and a slot is free.
         return [Message("stats.claim")]
-    return []
+    # A claim finds a run's account still held.
+    return _at_its_time(answer) if stage == "claim" else []
 
 
 def _lease(answer: Answer) -> dict[str, object]:
     return {"run_id": answer["run_id"], "lease_token": answer["lease_token"]}
+
+
+def _at_its_time(answer: Answer) -> list[Message]:
+    not_before = answer.get("retry_not_before")
+    return [Message("stats.claim", not_before=datetime.fromisoformat(not_before))] if not_before else []
 
 
 def send(app: Celery, messages: list[Message]) -> None:

@@ -1,9 +1,10 @@
 -- What makes a run's work worthless while it is under way, and what happens then.
 -- Promises: a run goes on only while its policy, and in batches its source, anchor, base, frozen list and private
---   outputs, are those it began with. What explains itself (source, policy, anchor, base) gives the attempt back;
---   outputs that somebody touched cost one. After max_attempts source invalidations in a row the account is computed
---   in one transaction, so one that is saved all the time still converges.
--- Locks: run row, job rows (of this run)
+--   outputs, are those it began with. What explains itself (source, policy, anchor, base) gives the attempt back, all
+--   but the source as a rejection does (pipeline/end_attempt.sql); outputs that somebody touched cost one. After
+--   max_attempts source invalidations in a row the account is computed in one transaction, so one that is saved all the
+--   time still converges.
+-- Locks: run row, job rows (of this run; skip locked for others of the account)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, private outputs
 
 -- Says which input moved; null: none.
@@ -60,25 +61,33 @@ as $$
             where o.run_id = p_run_id and o.lease_token = p_lease_token))
 $$;
 
--- Ends the attempt; its scope waits again, together with whatever came since.
+-- Ends the attempt; its scope waits again, together with whatever came since. The account's own writes are counted
+-- apart: in the end they make it be computed at once.
 create or replace function stats_private.invalidate_run(p_run public.user_stats_projection_runs, p_reason text)
 returns jsonb
 language plpgsql
 as $$
+declare
+    v_ended jsonb;
 begin
     if p_reason = 'outputs' then
-        perform stats_private.fail_attempt(p_run, '55000', 'invalidated: its private outputs were changed');
-    else
-        perform stats_private.give_back_attempt(p_run, 'invalidated: ' || p_reason);
-    end if;
-    if p_reason = 'source' then
+        v_ended := stats_private.fail_attempt(p_run, '55000', 'invalidated: its private outputs were changed');
+    elsif p_reason = 'source' then
+        perform stats_private.give_back_attempt(p_run, 'invalidated: source', 0);
         update public.user_exercise_stats_refresh_jobs j
         set metadata = j.metadata || jsonb_build_object(
             'source_invalidations', coalesce((j.metadata ->> 'source_invalidations')::integer, 0) + 1)
-        -- status || '': by the account's index (pipeline/claim.sql).
-        where j.user_id = p_run.user_id and j.requested_version <= p_run.target_version and j.status || '' = 'pending';
+        where j.id in (
+            select o.id from public.user_exercise_stats_refresh_jobs o
+            -- status || '': by the account's index (pipeline/claim.sql).
+            where o.user_id = p_run.user_id and o.requested_version <= p_run.target_version
+                and o.status || '' = 'pending'
+            for update skip locked);
+    else
+        v_ended := stats_private.reject_run(p_run, 'invalidated: ' || p_reason);
     end if;
     return jsonb_build_object(
-        'response', 'invalidated', 'reason', p_reason, 'run_id', p_run.id, 'user_id', p_run.user_id);
+        'response', 'invalidated', 'reason', p_reason, 'run_id', p_run.id, 'user_id', p_run.user_id,
+        'retry_not_before', v_ended -> 'retry_not_before');
 end;
 $$;

@@ -1,9 +1,9 @@
--- A batch that ran into the statement budget or a lock, and a batched run whose worker died: both go on from the
--- last committed step, a bounded number of times.
--- Promises: the predecessors' outputs stay. A run that backs off counts for no slot and comes back through claim; its
---   lease covers the wait, one compute and one publication.
--- Locks: run row
--- Writes: user_stats_projection_runs
+-- A batch that ran into the statement budget, and a batched run whose worker died: both go on from the last committed
+-- step, a bounded number of times.
+-- Promises: the predecessors' outputs stay. A run that backs off counts for no slot and comes back through claim
+--   (pipeline/waiting.sql); its lease covers the wait, one compute and one publication.
+-- Locks: run row, job rows (skip locked)
+-- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs
 
 -- True while the run has retries left: max_attempts of them, over all its batches.
 create or replace function stats_private.batch_may_retry(p_run public.user_stats_projection_runs)
@@ -37,44 +37,19 @@ begin
         select (p_run.payload #>> '{_batch,retries}')::integer + 1 as retries
     ) n
     cross join lateral (
-        select n.retries, n.retries * s.retry_backoff_seconds * interval '1 second' as wait
+        select n.retries, n.retries * (s.retry_backoff_seconds * interval '1 second') as wait
     ) w
     where r.id = p_run.id
     returning r.* into v_run;
+    perform stats_private.put_off_pending(v_run.user_id, v_run.retry_not_before);
     return stats_private.batch_pending(v_run) || jsonb_build_object(
         'response', 'retry_pending', 'retry_not_before', v_run.retry_not_before, 'sqlstate', p_sqlstate,
         'error', p_error);
 end;
 $$;
 
--- Readmits the backing-off run that has waited longest past its time; null where none is due. The caller holds the
--- claim lock and has seen a free slot; the one that is kept from batches is not for it.
-create or replace function stats_private.readmit_one_run()
-returns public.user_stats_projection_runs
-language plpgsql
-as $$
-declare
-    v_run public.user_stats_projection_runs;
-begin
-    select r.* into v_run
-    from public.user_stats_projection_runs r
-    where r.phase = 'claimed' and r.retry_not_before <= clock_timestamp() and r.lease_until > clock_timestamp()
-        and not stats_private.batch_slots_are_taken()
-    order by r.retry_not_before
-    limit 1
-    for update skip locked;
-    if not found then
-        return null;
-    end if;
-    perform stats_private.hold_lease(v_run);
-    update public.user_stats_projection_runs r set retry_not_before = null where r.id = v_run.id;
-    return v_run;
-end;
-$$;
-
--- Lets a batched run whose lease ran out go on with its own token and cursor, after the rest of its backoff if it has
--- one; false where it has to begin anew: its inputs moved or its retries are used up. The caller holds the claim lock
--- and the run row.
+-- Lets a batched run whose lease ran out go on with its own token and cursor; false where it has to begin anew: its
+-- inputs moved or its retries are used up. The caller holds the claim lock and the run row.
 create or replace function stats_private.resume_expired_batches(p_run public.user_stats_projection_runs)
 returns boolean
 language plpgsql

@@ -1,13 +1,16 @@
 -- public.stats_projection_claim_v1(lock_owner)
---   -> {response: claimed | idle | at_capacity | paused, run_id, lease_token, user_id, has_more, has_capacity}
+--   -> {response: claimed | idle | at_capacity | paused, run_id, lease_token, user_id, phase, has_more, has_capacity,
+--       retry_not_before}
 -- Promises: at most active_lease_cap runs in flight and one an account, under any number of claims at once. The run
 --   takes the account's every pending and exhausted row, so its target_version leaves no generation behind.
---   Recovers at most one run whose lease ran out and whose row nobody holds, and readmits one whose backoff is over.
---   Where the cap is above 1, one slot is kept from accounts that are computed in batches. A call tries a bounded
---   number of accounts, and so holds a bounded number of locks.
+--   Recovers at most one run whose lease ran out and whose rows nobody holds, and readmits one that has waited its time.
+--   Where the cap is above 1, one slot is kept from accounts that are computed in batches. Passes by what others hold,
+--   however much of it stands in front, and holds a bounded number of locks. retry_not_before: a run that was to come
+--   back finds its account still held, and waits until then. `phase` says which stage is next: claimed is
+--   for compute, computed for publish. Raises 25000 outside of READ COMMITTED.
 -- Locks: claim, worker (try), run row (skip locked), write (try), state row, job rows (skip locked)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, user_stats_refresh_state, private outputs
--- Next: pipeline/compute.sql
+-- Next: pipeline/due_jobs.sql, then pipeline/compute.sql
 create or replace function public.stats_projection_claim_v1(p_lock_owner text)
 returns jsonb
 language plpgsql
@@ -24,8 +27,9 @@ as $$
 declare
     v_cap integer;
     v_run public.user_stats_projection_runs;
-    v_user_id uuid;
+    v_readmitted record;
 begin
+    perform stats_private.require_read_committed();
     if stats_private.stage_is_paused('claim') then
         return jsonb_build_object('response', 'paused');
     end if;
@@ -34,39 +38,89 @@ begin
     select s.active_lease_cap into v_cap from public.stats_projection_worker_settings s;
     v_run := stats_private.recover_one_expired_run();
     if v_run.id is not null then
-        return stats_private.claimed(v_run);
+        return stats_private.claimed(v_run, 0, '-infinity');
     elsif stats_private.runs_in_flight() >= v_cap then
         return jsonb_build_object('response', 'at_capacity');
     end if;
-    v_run := stats_private.readmit_one_run();
-    if v_run.id is not null then
-        return stats_private.claimed(v_run);
-    end if;
-    -- Not all: each account that is tried and not taken costs a lock until the commit.
-    for v_user_id in select d.user_id from stats_private.due_accounts() d limit 50 loop
-        v_run := stats_private.claim_account(v_user_id, p_lock_owner);
-        if v_run.id is not null then
-            return stats_private.claimed(v_run);
-        end if;
-    end loop;
-    return jsonb_build_object('response', 'idle');
+    select r.* into v_readmitted from stats_private.readmit_waiting_run() r;
+    v_run := v_readmitted.run;
+    return case
+        when v_run.id is not null then stats_private.claimed(v_run, 0, '-infinity')
+        else coalesce(stats_private.claim_due_account(p_lock_owner), jsonb_build_object('response', 'idle'))
+    end || case
+        when v_readmitted.waits_until is null then '{}'
+        else jsonb_build_object('retry_not_before', v_readmitted.waits_until)
+    end;
 end;
 $$;
 
-create or replace function stats_private.claimed(p_run public.user_stats_projection_runs)
+-- The answer; whether more is due is asked from there on in the queue.
+create or replace function stats_private.claimed(
+    p_run public.user_stats_projection_runs, p_priority integer, p_due_from timestamptz
+)
 returns jsonb
-language sql stable
+language sql volatile
 as $$
     select jsonb_build_object(
         'response', 'claimed', 'run_id', p_run.id, 'lease_token', p_run.lease_token, 'user_id', p_run.user_id,
-        'target_version', p_run.target_version,
-        'has_more', exists (select from stats_private.due_accounts()),
+        'target_version', p_run.target_version, 'phase', p_run.phase,
+        'has_more', stats_private.more_is_due(p_priority, p_due_from),
         'has_capacity', stats_private.runs_in_flight() < (
             select s.active_lease_cap from public.stats_projection_worker_settings s))
 $$;
 
--- Looks after one run whose worker died: its lease is over and nobody holds its row. Returns it where it goes on with
--- its own token (batches) in the slot that it still has; otherwise the attempt ends here and the account is due again.
+-- Takes the first account of the queue that can be had, and answers as claim does; null where there is none.
+create or replace function stats_private.claim_due_account(p_lock_owner text)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_run public.user_stats_projection_runs;
+    v_range record;
+    v_due_from timestamptz;
+    v_job record;
+    v_tried integer := 0;
+begin
+    for v_range in select q.* from stats_private.due_ranges(v_now) q loop
+        v_due_from := v_range.due_from;
+        loop
+            -- Rows first, and offset 0 keeps it so: where others hold a row, or work on its account, no lock is left.
+            select x.* into v_job
+            from (
+                select j.id, j.user_id, d.due_at
+                from public.user_exercise_stats_refresh_jobs j
+                join stats_private.due_jobs(v_range.priority, v_due_from, v_range.due_until, v_now) d on d.id = j.id
+                order by d.due_at
+                offset 0
+                for update of j skip locked
+            ) x
+            where stats_private.try_worker_lock(x.user_id)
+            limit 1;
+            exit when not found;
+            v_run := stats_private.claim_account(v_job.user_id, p_lock_owner);
+            if v_run.id is not null then
+                return stats_private.claimed(v_run, v_range.priority, v_job.due_at);
+            end if;
+            -- To the end of what is due: the next call begins with others.
+            update public.user_exercise_stats_refresh_jobs j
+            set retry_not_before = clock_timestamp()
+            where j.id = v_job.id and not j.metadata ? 'needs_batches';
+            v_due_from := v_job.due_at;
+            v_tried := v_tried + 1;
+            -- Not all: each account that is tried and not taken costs a lock until the commit.
+            if v_tried = 50 then
+                return null;
+            end if;
+        end loop;
+    end loop;
+    return null;
+end;
+$$;
+
+-- Looks after one run whose worker died: its lease is over, and nobody holds its row or its jobs'. Returns it where it
+-- goes on with its own token (batches) in the slot that it still has; otherwise the attempt ends here and the account
+-- is due again.
 create or replace function stats_private.recover_one_expired_run()
 returns public.user_stats_projection_runs
 language plpgsql
@@ -74,23 +128,29 @@ as $$
 declare
     v_run public.user_stats_projection_runs;
 begin
-    select r.* into v_run
-    from public.user_stats_projection_runs r
-    where r.phase in ('claimed', 'computed') and r.lease_until <= clock_timestamp()
-        -- Nobody could work on it: a pause must not use up attempts.
-        and not stats_private.stage_is_paused(case r.phase when 'claimed' then 'compute' else 'publish' end)
-    order by r.lease_until
-    limit 1
-    for update skip locked;
-    if not found or not stats_private.try_lock_jobs(v_run.id) then
+    select x.* into v_run
+    from (
+        select r.*
+        from public.user_stats_projection_runs r
+        -- One that waits has nobody at work: it is readmitted, whatever its lease says.
+        where r.phase in ('claimed', 'computed') and r.retry_not_before is null
+            -- A lease that is longer than any was written by a clock that ran ahead.
+            and (r.lease_until <= clock_timestamp()
+                or r.lease_until > clock_timestamp() + stats_private.longest_lease())
+            -- Nobody could work on it: a pause must not use up attempts.
+            and not stats_private.next_stage_is_paused(r.phase)
+        order by r.lease_until
+        offset 0
+        for update skip locked
+    ) x
+    where stats_private.try_lock_jobs(x.id)
+    limit 1;
+    if not found then
         return null;
     elsif stats_private.resume_expired_batches(v_run) then
-        -- One that backed off has given its slot away and waits for a free one, below.
-        if v_run.retry_not_before is not null then
-            return null;
-        end if;
         return v_run;
     end if;
+    perform set_config('lift_guild.stats_lease_token', v_run.lease_token::text, true);
     perform stats_private.fail_attempt(
         v_run, '55000',
         'lease ran out: the worker ' || coalesce(v_run.lock_owner, '(unnamed)') || ' stopped answering',
@@ -118,10 +178,37 @@ $$;
 create or replace function stats_private.runs_in_flight()
 returns bigint
 language sql stable
+as $$ select count(*) from stats_private.held_slots() $$;
+
+-- The runs that hold a slot. One whose lease ran out longer ago than a stage takes has no worker: where it can't be
+-- recovered, because somebody holds one of its rows, others go on without it.
+create or replace function stats_private.held_slots()
+returns setof public.user_stats_projection_runs
+language sql stable
 as $$
-    select count(*)
+    select r.*
     from public.user_stats_projection_runs r
+    cross join (
+        select greatest(s.compute_budget_ms, s.publish_budget_ms) * interval '1 millisecond' + interval '10 seconds'
+        from public.stats_projection_worker_settings s
+    ) stage (longest)
     where r.phase in ('claimed', 'computed') and r.retry_not_before is null
+        and (r.lease_until > clock_timestamp() - stage.longest or stats_private.next_stage_is_paused(r.phase))
+$$;
+
+-- True where nobody may take a run of that phase further.
+create or replace function stats_private.next_stage_is_paused(p_phase text)
+returns boolean
+language sql stable
+as $$ select stats_private.stage_is_paused(case p_phase when 'claimed' then 'compute' else 'publish' end) $$;
+
+-- The longest time that a live lease has left.
+create or replace function stats_private.longest_lease()
+returns interval
+language sql stable
+as $$
+    select s.lease_seconds * interval '1 second' + stats_private.longest_wait()
+    from public.stats_projection_worker_settings s
 $$;
 
 -- True where one more account in batches would take the slot that is kept for the small ones.
@@ -130,39 +217,13 @@ returns boolean
 language sql stable
 as $$
     select s.active_lease_cap > 1 and s.active_lease_cap - 1 <= (
-        select count(*)
-        from public.user_stats_projection_runs r
-        where r.phase in ('claimed', 'computed') and r.retry_not_before is null and r.needs_batches)
+        select count(*) from stats_private.held_slots() r where r.needs_batches)
     from public.stats_projection_worker_settings s
 $$;
 
--- The accounts that may be claimed now, the one that is due first in front: by priority, then age. Those that an
--- earlier claim found to need batches are left out for as long as the batches' slots are taken.
--- offset 0 keeps each question to its own account, status || '' to the account's index instead of the queue's: asked
--- of all that waits at once, the first account comes as late as the last.
-create or replace function stats_private.due_accounts()
-returns table (user_id uuid)
-language sql stable
-as $$
-    select j.user_id
-    from public.user_exercise_stats_refresh_jobs j
-    where j.status = 'pending'
-        and not exists (
-            select from public.user_exercise_stats_refresh_jobs waiting
-            where waiting.user_id = j.user_id and waiting.status || '' = 'pending'
-                and waiting.retry_not_before > clock_timestamp()
-            offset 0)
-        and not exists (
-            select from public.user_stats_projection_runs r
-            where r.user_id = j.user_id and r.phase in ('claimed', 'computed')
-            offset 0)
-        and (not j.metadata ? 'needs_batches' or not (select stats_private.batch_slots_are_taken()))
-    order by j.priority, j.created_at
-$$;
-
--- Turns all of the account's open rows into one run. Returns a null run where somebody holds the account or one of
--- its rows, or where it needs batches and has to leave the last slot: then nothing was taken, and the next account is
--- tried.
+-- Turns all of the account's open rows into one run; the caller holds its worker lock. Returns a null run where
+-- somebody holds one of its rows, or where it needs batches and has to leave the last slot: then nothing was taken, and
+-- the next account is tried.
 create or replace function stats_private.claim_account(p_user_id uuid, p_lock_owner text)
 returns public.user_stats_projection_runs
 language plpgsql
@@ -178,9 +239,6 @@ declare
     v_needs_batches boolean;
     v_run public.user_stats_projection_runs;
 begin
-    if not stats_private.try_worker_lock(p_user_id) then
-        return null;
-    end if;
     -- status || '': by the account's index. Statistics of a quiet time make the queue's look just as short, and it
     -- holds what everybody else waits for.
     with locked as (

@@ -1,13 +1,14 @@
 -- public.stats_projection_compute_v1(run_id, lease_token, expected_offset)
---   -> {response: computed | batch_pending | retry_pending | failed | invalidated | idle | lease_lost | paused,
+--   -> {response: computed | batch_pending | retry_pending | failed | invalidated | busy | idle | lease_lost | paused,
 --       run_id, lease_token, user_id, ...}
 -- Promises: leaves the differences between the published rows and what the canonical rows say, in the private
 --   outputs of this lease; no read model changes. An account of more than batch_size exercises takes one step a
 --   transaction (pipeline/batches.sql). A failure rolls the step back and records the attempt in the same
 --   transaction. Without arguments: the oldest claimed run that nobody holds. With expected_offset: only where the
---   run stands there, so a doubled message of a chain dies. Raises on a person's cancel (57014 that is not the
---   statement timeout).
--- Locks: run row (skip locked, held to the end), job rows (of this run)
+--   run stands there, so a doubled message of a chain dies. Busy: others hold what it needs; nothing is lost or counted,
+--   and the run comes back after a wait (pipeline/waiting.sql). Raises on a person's cancel (57014 that is not the
+--   statement timeout) and 25000 outside of READ COMMITTED.
+-- Locks: run row (skip locked, held to the end), job rows (skip locked)
 -- Writes: private outputs, user_stats_projection_runs, user_exercise_stats_refresh_jobs
 -- Next: pipeline/publish.sql
 create or replace function public.stats_projection_compute_v1(
@@ -29,7 +30,9 @@ declare
     v_answer jsonb;
     v_sqlstate text;
     v_error text;
+    v_constraint text;
 begin
+    perform stats_private.require_read_committed();
     if stats_private.stage_is_paused('compute') then
         return jsonb_build_object('response', 'paused');
     end if;
@@ -47,17 +50,18 @@ begin
     end if;
 
     perform stats_private.hold_lease(v_run);
-    v_invalidation := stats_private.invalidation_of(v_run);
-    if v_invalidation is not null then
-        return stats_private.invalidate_run(v_run, v_invalidation);
-    end if;
     begin
-        v_answer := stats_private.compute_step(v_run);
-        update public.user_stats_projection_runs r
-        set compute_ms = coalesce(r.compute_ms, 0) + stats_private.elapsed_ms(v_started_at)
-        where r.id = v_run.id;
-        return v_answer || jsonb_build_object(
-            'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id);
+        v_invalidation := stats_private.invalidation_of(v_run);
+        if v_invalidation is null then
+            v_answer := stats_private.compute_step(v_run);
+            update public.user_stats_projection_runs r
+            set compute_ms = coalesce(r.compute_ms, 0) + stats_private.elapsed_ms(v_started_at),
+                busy_waits = 0,
+                busy_since = null
+            where r.id = v_run.id;
+            return v_answer || jsonb_build_object(
+                'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id);
+        end if;
     exception
         when query_canceled then
             if sqlerrm <> 'canceling statement due to statement timeout' then
@@ -65,10 +69,17 @@ begin
             end if;
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
         when others then
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+            get stacked diagnostics
+                v_sqlstate = returned_sqlstate, v_error = message_text, v_constraint = constraint_name;
     end;
-    if v_sqlstate in ('57014', '55P03') and v_run.payload ? '_batch' and stats_private.batch_may_retry(v_run) then
+    if stats_private.is_contention(v_sqlstate, v_constraint) then
+        return stats_private.wait_for_others(v_run, v_sqlstate, v_error);
+    elsif v_sqlstate = '57014' and v_run.payload ? '_batch' and stats_private.batch_may_retry(v_run) then
         return stats_private.retry_batch(v_run, v_sqlstate, v_error);
+    elsif not stats_private.try_lock_jobs(v_run.id) then
+        return stats_private.wait_for_others(v_run, '55P03', 'somebody holds a job of the run');
+    elsif v_invalidation is not null then
+        return stats_private.invalidate_run(v_run, v_invalidation);
     end if;
     return stats_private.fail_attempt(v_run, v_sqlstate, v_error);
 end;

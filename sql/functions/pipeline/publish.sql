@@ -1,8 +1,12 @@
 -- public.stats_projection_publish_v1(run_id, lease_token)
---   -> {response: published | rejected | failed | idle | lease_lost | paused, user_id, generation, rows, reason, ...}
+--   -> {response: published | rejected | busy | failed | idle | lease_lost | paused, user_id, generation, rows, reason,
+--       ...}
 -- Promises: the run's differences, the headers of its three days and applied_version become visible in one commit,
 --   or nothing does. Rejected (base_moved, canonical_deleted, manifest): no read model changes and the scope waits
---   again. Without arguments: the oldest computed run that nobody holds. Raises on a person's cancel.
+--   again; the attempt is given back where the base did move or a session that the outputs name is gone. Busy: others
+--   hold the account or a row; the run stays computed and comes back after a wait (pipeline/waiting.sql). Without
+--   arguments: the oldest computed run that nobody holds. Raises on a person's cancel, and 25000 outside of
+--   READ COMMITTED.
 -- Locks: run row (skip locked, held to the end), write, job rows (of this run), read models,
 --   canonical rows (key share, by the foreign keys), rollover rows (the account's), state row
 -- Writes: read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state,
@@ -26,7 +30,9 @@ declare
     v_rejection text;
     v_sqlstate text;
     v_error text;
+    v_constraint text;
 begin
+    perform stats_private.require_read_committed();
     if stats_private.stage_is_paused('publish') then
         return jsonb_build_object('response', 'paused');
     end if;
@@ -43,23 +49,84 @@ begin
             return stats_private.publish_run(v_run, v_started_at);
         end if;
     exception
-        when foreign_key_violation then
-            v_rejection := 'canonical_deleted';
         when query_canceled then
             if sqlerrm <> 'canceling statement due to statement timeout' then
                 raise;
             end if;
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
         when others then
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+            get stacked diagnostics
+                v_sqlstate = returned_sqlstate, v_error = message_text, v_constraint = constraint_name;
     end;
-    if v_rejection is not null then
-        perform stats_private.give_back_attempt(v_run, v_rejection);
-        return jsonb_build_object(
-            'response', 'rejected', 'reason', v_rejection, 'run_id', v_run.id, 'user_id', v_run.user_id);
+    if stats_private.is_contention(v_sqlstate, v_constraint) then
+        return stats_private.wait_for_others(v_run, v_sqlstate, v_error);
+    elsif not stats_private.try_lock_jobs(v_run.id) then
+        return stats_private.wait_for_others(v_run, '55P03', 'somebody holds a job of the run');
+    elsif v_sqlstate = '23503' and v_constraint = any (stats_private.links_to_sessions())
+        and stats_private.names_a_lost_session(v_run)
+    then
+        v_rejection := 'canonical_deleted';
     end if;
-    return stats_private.fail_attempt(v_run, v_sqlstate, v_error);
+    if v_rejection is null then
+        return stats_private.fail_attempt(v_run, v_sqlstate, v_error);
+    end if;
+    return stats_private.end_rejected(v_run, v_rejection);
 end;
+$$;
+
+-- Ends the attempt as rejected. Outputs that somebody touched explain nothing, and cost one.
+create or replace function stats_private.end_rejected(p_run public.user_stats_projection_runs, p_reason text)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_ended jsonb := case p_reason
+        when 'manifest' then stats_private.fail_attempt(p_run, '55000', 'manifest: its private outputs were changed')
+        else stats_private.reject_run(p_run, p_reason)
+    end;
+begin
+    return jsonb_build_object(
+        'response', 'rejected', 'reason', p_reason, 'run_id', p_run.id, 'user_id', p_run.user_id,
+        'retry_not_before', v_ended -> 'retry_not_before');
+end;
+$$;
+
+-- The foreign keys from read models to the sessions that they name: what a publication forces before its commit.
+create or replace function stats_private.links_to_sessions()
+returns text []
+language sql immutable
+as $$
+    select array[
+        'user_exercise_daily_rollups_first_session_id_fkey',
+        'user_exercise_records_session_id_fkey',
+        'user_exercise_rep_maxes_session_id_fkey',
+        'rep_max_steps_session_id_fkey',
+        'user_pr_exercise_summary_snapshots_best_weight_session_id_fkey',
+        'user_pr_exercise_summary_snapshots_best_e1rm_session_id_fkey']
+$$;
+
+-- True where the run's outputs name a session that is not there any more.
+create or replace function stats_private.names_a_lost_session(p_run public.user_stats_projection_runs)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select o.session_id
+        from (
+            select r.run_id, r.lease_token, r.first_session_id from stats_private.stats_output_daily_rollups r
+            union all
+            select r.run_id, r.lease_token, r.session_id from stats_private.stats_output_records r
+            union all
+            select m.run_id, m.lease_token, m.session_id from stats_private.stats_output_rep_maxes m
+            union all
+            select t.run_id, t.lease_token, t.session_id from stats_private.stats_output_rep_max_steps t
+            union all
+            select s.run_id, s.lease_token, s.best_weight_session_id from stats_private.stats_output_pr_summaries s
+            union all
+            select s.run_id, s.lease_token, s.best_e1rm_session_id from stats_private.stats_output_pr_summaries s
+        ) o (run_id, lease_token, session_id)
+        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.session_id is not null
+            and not exists (select from public.workout_sessions w where w.id = o.session_id))
 $$;
 
 -- Says why the run may not be published; null: it may. Asked under the write lock, so the answer stays true.
@@ -138,7 +205,15 @@ begin
         + stats_private.publish_periods(p_run)
         + stats_private.publish_calendar(p_run);
     -- Now, not at the commit: a session deleted during the compute must reject this run, not abort the transaction.
-    set constraints all immediate;
+    -- Ours alone: the caller's transaction may have deferred constraints of the app's own.
+    set constraints
+        public.user_exercise_daily_rollups_first_session_id_fkey,
+        public.user_exercise_records_session_id_fkey,
+        public.user_exercise_rep_maxes_session_id_fkey,
+        stats_private.rep_max_steps_session_id_fkey,
+        public.user_pr_exercise_summary_snapshots_best_weight_session_id_fkey,
+        public.user_pr_exercise_summary_snapshots_best_e1rm_session_id_fkey
+        immediate;
     perform stats_private.publish_headers(p_run);
     perform stats_private.schedule_rollover(p_run);
     perform stats_private.complete_jobs(p_run);
@@ -146,6 +221,7 @@ begin
     update public.user_stats_projection_runs r
     set phase = 'completed',
         publish_ms = stats_private.elapsed_ms(p_started_at),
+        error = null,
         completed_at = clock_timestamp(),
         updated_at = clock_timestamp()
     where r.id = p_run.id;

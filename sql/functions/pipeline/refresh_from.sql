@@ -68,9 +68,10 @@ $$;
 -- stats_private.refresh_at_once(user_id, is_ours, lock_owner)
 --   -> {response: published | deferred | failed | another answer of compute or publish, reason, ...}
 -- Promises: one attempt, in this transaction, at everything of the account that waits. Where somebody is at work on
---   it (busy), a stage is paused, or it is computed in batches, which take a transaction each, the answer is
---   `deferred` and the request stands; a run in batches is claimed here, with a live lease, and the compute beat
---   goes on with it. Only a person's cancel is raised: whatever else fails, what the caller wrote stays and what it
+--   it (busy), a stage is paused, the transaction is not READ COMMITTED (isolation), or the account is computed in
+--   batches, which take a transaction each, the answer is `deferred` and the request stands; a run in batches is claimed
+--   here, with a live lease, and the compute beat goes on with it. A run that met a lock answers `busy`, and claim goes
+--   on with it. Only a person's cancel is raised: whatever else fails, what the caller wrote stays and what it
 --   requested waits again.
 -- Locks: run row (its own: inserted here), job rows (skip locked), read models,
 --   canonical rows (key share, by the foreign keys), rollover rows (the account's), state row
@@ -92,6 +93,9 @@ begin
         or stats_private.stage_is_paused('publish')
     then
         return '{"response": "deferred", "reason": "paused"}';
+    elsif not stats_private.is_read_committed() then
+        -- What the caller wrote stands; the stages would refuse.
+        return '{"response": "deferred", "reason": "isolation"}';
     elsif not p_is_ours or exists (
         select from public.user_stats_projection_runs r
         where r.user_id = p_user_id and r.phase in ('claimed', 'computed'))

@@ -55,15 +55,19 @@ as $$
     where j.status in ('pending', 'processing', 'failed')
 $$;
 
--- The runs in flight: each is active, expired (nobody has recovered it yet) or backing off.
+-- The runs in flight: each is active, expired (nobody has recovered it yet), backing off after a batch that ran over its
+-- budget, or busy: held up by others.
 create or replace function stats_private.status_of_leases()
 returns jsonb
 language sql stable
 as $$
     select jsonb_build_object(
         'active', count(*) filter (where r.lease_until > clock_timestamp() and r.retry_not_before is null),
-        'expired', count(*) filter (where r.lease_until <= clock_timestamp()),
-        'backing_off', count(*) filter (where r.lease_until > clock_timestamp() and r.retry_not_before is not null))
+        'expired', count(*) filter (where r.lease_until <= clock_timestamp() and r.retry_not_before is null),
+        'backing_off', count(*) filter (where r.retry_not_before is not null and r.busy_waits = 0),
+        'busy', count(*) filter (where r.retry_not_before is not null and r.busy_waits > 0),
+        'longest_busy_seconds', stats_private.age_seconds(
+            min(r.busy_since) filter (where r.retry_not_before is not null and r.busy_waits > 0)))
     from public.user_stats_projection_runs r
     where r.phase in ('claimed', 'computed')
 $$;
@@ -87,7 +91,7 @@ as $$
             case
                 when r.phase = 'completed' then 'completed'
                 when r.error like 'invalidated: %' then 'invalidated'
-                when r.error in ('base_moved', 'canonical_deleted', 'manifest') then 'rejected'
+                when split_part(r.error, ':', 1) in ('base_moved', 'canonical_deleted', 'manifest') then 'rejected'
                 else 'failed'
             end as outcome
         from public.user_stats_projection_runs r
