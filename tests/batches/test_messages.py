@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from interleavings.cases import TIMEOUT
+from interleavings.scene import OUTPUT, on_insert
 from sqlalchemy import text
 
 from batches.scene import Account, claim_run, set_settings
@@ -41,10 +43,8 @@ def test_a_retry_asks_for_a_claim_when_its_time_has_come(database):
     account = Account(database, 4)
     run = claim_run(database)
     run.steps(1)
-    with database.admin_engine.begin() as holder:
-        holder.execute(text("lock table stats_private.stats_output_daily_rollups in share mode"))
-        set_settings(database, compute_budget_ms=500)
-        answer = run.step()
+    on_insert(database, OUTPUT, f"raise exception using errcode = '57014', message = '{TIMEOUT}';")
+    answer = run.step()
     assert answer["response"] == "retry_pending", answer
     now, message = follow_ups("compute", answer)
     assert now == Message("stats.claim")  # until then its slot is somebody else's

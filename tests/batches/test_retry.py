@@ -1,4 +1,4 @@
-"""A batch that runs into its budget or a lock is tried again alone, a bounded number of times."""
+"""A batch that runs into its budget is tried again alone, a bounded number of times; one that meets a lock waits."""
 
 from __future__ import annotations
 
@@ -99,14 +99,15 @@ def test_each_retry_waits_longer_and_after_the_last_one_the_attempt_has_failed(d
     account.assert_converged()
 
 
-def test_a_lock_that_is_not_to_be_had_counts_the_same(database, account):
+def test_a_lock_that_is_not_to_be_had_is_waited_for_and_counts_as_no_retry(database, account):
     hold_up(database, account.exercise_ids[3], "pg_advisory_xact_lock(7)")
     run = claim_run(database)
     run.steps(2)
     with database.admin_engine.begin() as holder:
         holder.execute(text("select pg_advisory_xact_lock(7)"))
         answer = run.step()
-    assert (answer["response"], answer["sqlstate"]) == ("retry_pending", "55P03")
+    assert (answer["response"], answer["sqlstate"]) == ("busy", "55P03")
+    assert (run.batch["next_offset"], run.batch["retries"]) == (2, 0)
     assert drain(database)[-1] == "computed"
     account.assert_converged()
 

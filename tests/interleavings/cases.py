@@ -14,7 +14,7 @@ from support.app import AppAccount, Json, Stages
 from sql.functions import sql_files
 from tasks.transaction import Stage
 
-from .scene import HEADERS, OUTPUT, change_settings, expire_lease, on_insert
+from .scene import HEADERS, OUTPUT, change_settings, end_waits, expire_lease, on_insert, undo_on_insert
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -197,11 +197,39 @@ def _batched(
     return arrange
 
 
-def _locked(database: Database, account: batches.Account, run: batches.Run) -> None:
-    on_insert(database, OUTPUT, "raise exception using errcode = '55P03', message = 'somebody has it';")
+TIMEOUT = "canceling statement due to statement timeout"
 
 
-_CLAIMED = frozenset({"response", "run_id", "lease_token", "user_id", "has_more", "has_capacity"})
+def _overrun(database: Database, account: batches.Account, run: batches.Run) -> None:
+    on_insert(database, OUTPUT, f"raise exception using errcode = '57014', message = '{TIMEOUT}';")
+
+
+def _held(arrange: Prepare, table: str) -> Prepare:
+    """Let the stage meet what it meets at a lock that somebody keeps."""
+
+    def arrange_and_hold(database: Database, account: AppAccount, stages: Stages) -> Json | None:
+        run = arrange(database, account, stages)
+        on_insert(database, table, "raise exception using errcode = '55P03', message = 'somebody has it';")
+        return run
+
+    return arrange_and_hold
+
+
+def _waited(database: Database, account: AppAccount, stages: Stages) -> None:
+    _let_it_wait(database, stages.compute, _held(_claimed, OUTPUT)(database, account, stages), OUTPUT)
+
+
+def _computed_and_waited(database: Database, account: AppAccount, stages: Stages) -> None:
+    _let_it_wait(database, stages.publish, _held(_computed, HEADERS)(database, account, stages), HEADERS)
+
+
+def _let_it_wait(database: Database, stage: Callable[..., Json], run: Json | None, table: str) -> None:
+    assert stage(run)["response"] == "busy"
+    undo_on_insert(database, table)
+    end_waits(database)
+
+
+_CLAIMED = frozenset({"response", "run_id", "lease_token", "user_id", "phase", "has_more", "has_capacity"})
 _COMPUTED = frozenset({"response", "run_id", "lease_token", "user_id"})
 _PUBLISHED = frozenset({"response", "run_id", "user_id", "generation", "rows"})
 _REJECTED = frozenset({"response", "reason", "run_id", "user_id"})
@@ -209,10 +237,15 @@ _FAILED = frozenset({"response", "run_id", "user_id", "sqlstate", "error", "atte
 _BARE = frozenset({"response"})
 _BATCH = _COMPUTED | {"stage", "next_offset", "total_exercises"}
 _RETRY = _BATCH | {"retry_not_before", "sqlstate", "error"}
+_BUSY = frozenset({"response", "run_id", "user_id", "retry_not_before", "sqlstate", "error"})
 _CLAIM, _COMPUTE, _PUBLISH = "stats.claim", "stats.compute", "stats.publish"
 
 CASES: dict[str, Case] = {
     "claimed": Case("claim", "claimed", _saved, _CLAIMED, (_COMPUTE,)),
+    "claimed again after a wait": Case("claim", "claimed", _waited, _CLAIMED, (_COMPUTE,)),
+    "computed, claimed again after a wait": Case(
+        "claim", "claimed", _computed_and_waited, _CLAIMED, (_PUBLISH,)
+    ),
     "claimed, another is due": Case("claim", "claimed", _two_saved, _CLAIMED, (_COMPUTE, _CLAIM)),
     "nothing is due": Case("claim", "idle", _nothing, _BARE),
     "at capacity": Case("claim", "at_capacity", _full, _BARE),
@@ -231,22 +264,35 @@ CASES: dict[str, Case] = {
     "a batch called twice in one transaction": Case(
         "compute", "batch_pending", _batched(1), _BATCH, (), "transaction_boundary_required", calls=2
     ),
-    "a batch that met a lock": Case(
-        "compute", "retry_pending", _batched(1, _locked), _RETRY, (_CLAIM, _CLAIM)
+    "a batch over its budget": Case(
+        "compute", "retry_pending", _batched(1, _overrun), _RETRY, (_CLAIM, _CLAIM)
     ),
+    "a batch that met a lock": Case("compute", "busy", _held(_batched(1), OUTPUT), _BUSY, (_CLAIM, _CLAIM)),
+    "a compute that met a lock": Case("compute", "busy", _held(_claimed, OUTPUT), _BUSY, (_CLAIM, _CLAIM)),
     **{
         f"invalidated: {reason}": Case(
-            "compute", "invalidated", _batched(2, move), _REJECTED, (_CLAIM,), reason
+            "compute",
+            "invalidated",
+            _batched(2, move),
+            _REJECTED,
+            # The account's own writes wait for nothing.
+            (_CLAIM,) if reason == "source" else (_CLAIM, _CLAIM),
+            reason,
         )
         for reason, move in MOVES.items()
     },
     "published": Case("publish", "published", _computed, _PUBLISHED, (_CLAIM,)),
     "published by a beat": Case("publish", "published", _by_a_beat(_computed), _PUBLISHED, (_CLAIM,)),
-    "rejected: base moved": Case("publish", "rejected", _base_moved, _REJECTED, (_CLAIM,), "base_moved"),
-    "rejected: session deleted": Case(
-        "publish", "rejected", _deleted, _REJECTED, (_CLAIM,), "canonical_deleted"
+    "rejected: base moved": Case(
+        "publish", "rejected", _base_moved, _REJECTED, (_CLAIM, _CLAIM), "base_moved"
     ),
-    "rejected: manifest": Case("publish", "rejected", _tampered, _REJECTED, (_CLAIM,), "manifest"),
+    "rejected: session deleted": Case(
+        "publish", "rejected", _deleted, _REJECTED, (_CLAIM, _CLAIM), "canonical_deleted"
+    ),
+    "rejected: manifest": Case("publish", "rejected", _tampered, _REJECTED, (_CLAIM, _CLAIM), "manifest"),
+    "a publication that met a lock": Case(
+        "publish", "busy", _held(_computed, HEADERS), _BUSY, (_CLAIM, _CLAIM)
+    ),
     "failed in publish": Case("publish", "failed", _sabotaged(_computed, HEADERS), _FAILED, (_CLAIM,)),
     "nothing to publish": Case("publish", "idle", _by_a_beat(_claimed), _BARE),
     "published already": Case("publish", "idle", _published, _BARE),
@@ -293,6 +339,7 @@ def responses_written() -> set[str]:
         "batches",
         "batch_inputs",
         "batch_retry",
+        "waiting",
         "end_attempt",
     )
     text = "".join(_FILES[f"pipeline/{name}.sql"] for name in stages)

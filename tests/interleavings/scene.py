@@ -284,8 +284,18 @@ def drop_backoff(database: Database) -> None:
     database.admin("update public.user_exercise_stats_refresh_jobs set retry_not_before = null")
 
 
+def end_waits(database: Database) -> None:
+    """Let the retry time of every run that waits have come."""
+    database.admin(
+        "update public.user_stats_projection_runs set retry_not_before = clock_timestamp() - interval '1 second'"
+        " where phase in ('claimed', 'computed') and retry_not_before is not null"
+    )
+
+
 def assert_converges(stages: Stages, account: AppAccount) -> None:
-    """Draining publishes the newest generation, nothing is left open, and the numbers are right."""
+    """Once nothing has to wait, draining publishes the newest generation, nothing is left open, all is right."""
+    drop_backoff(account.database)
+    end_waits(account.database)
     stages.drain()
     requested, applied = account.state()
     assert applied == requested

@@ -1,10 +1,11 @@
-"""A batch that met a lock: when its run comes back, how often, and what does not hold it up."""
+"""A batch that ran over its budget: when its run comes back, how often, and what does not hold it up."""
 
 from __future__ import annotations
 
 import pytest
 from batches import scene as batches
 
+from .cases import TIMEOUT
 from .scene import (
     OUTPUT,
     admin_session,
@@ -19,12 +20,12 @@ from .scene import (
 
 @pytest.fixture
 def run(database):
-    """A run in batches whose next step meets a lock, whenever it is tried."""
+    """A run in batches whose next step runs over its budget, whenever it is tried."""
     batches.set_settings(database, batch_size=2, max_attempts=2)
     batches.Account(database, 5)
     run = batches.claim_run(database)
     run.step()
-    on_insert(database, OUTPUT, "raise exception using errcode = '55P03', message = 'somebody has it';")
+    on_insert(database, OUTPUT, f"raise exception using errcode = '57014', message = '{TIMEOUT}';")
     return run
 
 

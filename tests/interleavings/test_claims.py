@@ -173,16 +173,29 @@ def test_a_backing_off_account_waits_with_everything_it_has(database, app_accoun
     assert stages.compute(run)["response"] == "failed"
     undo_on_insert(database, COMPUTE)
 
-    assert [waits for (waits,) in app_account.jobs("retry_not_before > clock_timestamp()")] == [True, None]
-    assert stages.claim() == {"response": "idle"}, (
+    assert [waits for (waits,) in app_account.jobs("retry_not_before > clock_timestamp()")] == [True, True], (
         "the newer row may not go before the older one's retry time"
     )
+    assert stages.claim() == {"response": "idle"}
     other = AppAccount(database)
     other.save()
     assert stages.claim()["user_id"] == str(other.user_id), "the next account does not wait with it"
     drop_backoff(database)
     assert stages.claim()["target_version"] == 2
     assert [status for (status,) in app_account.jobs("status")] == ["processing", "processing"]
+
+
+def test_an_account_waits_for_the_latest_of_its_retry_times(database, app_account, stages):
+    """A row that came while another transaction held the first one is due by itself."""
+    app_account.save()
+    database.admin(
+        "insert into public.user_exercise_stats_refresh_jobs (user_id, event_type, requested_version, retry_not_before)"
+        " values (:user, 'session_updated', 1, clock_timestamp() + interval '20 seconds')",
+        user=app_account.user_id,
+    )
+    assert stages.claim() == {"response": "idle"}
+    drop_backoff(database)
+    assert stages.claim()["response"] == "claimed"
 
 
 def test_exhausted_rows_stay_until_a_save_revives_their_scope(database, app_account, stages):

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 from batches.scene import Account, claim_run, publish, set_settings
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
 
@@ -28,7 +29,13 @@ def test_an_empty_system(status):
         "exhausted": 0,
         "oldest_wait_seconds": None,
     }
-    assert found["leases"] == {"active": 0, "expired": 0, "backing_off": 0}
+    assert found["leases"] == {
+        "active": 0,
+        "expired": 0,
+        "backing_off": 0,
+        "busy": 0,
+        "longest_busy_seconds": None,
+    }
     assert found["last_hour"] == {
         "completed": 0,
         "failed": 0,
@@ -79,8 +86,31 @@ def test_active_expired_and_backing_off_leases(database, status):
     backing_off.steps(1)
     backing_off.change("retry_not_before = clock_timestamp() + interval '60 seconds'")
     found = status()
-    assert found["leases"] == {"active": 1, "expired": 1, "backing_off": 1}
+    assert (found["leases"]["active"], found["leases"]["expired"], found["leases"]["backing_off"]) == (
+        1,
+        1,
+        1,
+    )
     assert (found["jobs"]["processing"], found["jobs"]["pending"]) == (3, 1)
+
+
+def test_runs_that_others_hold_up_and_for_how_long(database, app_account, stages, status):
+    app_account.save()
+    run = stages.claim()
+    database.admin(
+        "update public.user_stats_projection_runs set retry_not_before = clock_timestamp() + interval '9 seconds',"
+        " busy_waits = 4, busy_since = clock_timestamp() - interval '100 seconds'"
+    )
+    # Its lease may run out meanwhile: nobody has to recover it.
+    with_token = "select set_config('lift_guild.stats_lease_token', :token, true)"
+    with database.admin_engine.begin() as connection:
+        connection.execute(text(with_token), {"token": run["lease_token"]})
+        connection.execute(
+            text("update public.user_stats_projection_runs set lease_until = clock_timestamp()")
+        )
+    leases = status()["leases"]
+    assert 100 <= leases.pop("longest_busy_seconds") < 200
+    assert leases == {"active": 0, "expired": 0, "backing_off": 0, "busy": 1}
 
 
 def test_exhausted_failures_and_those_that_wait_for_their_retry(database, app_account, stages, status):

@@ -14,6 +14,10 @@ def _claim(line: str, instead: str, node: str) -> Twin:
     return Twin("pipeline/claim.sql", line, instead, f"tests/interleavings/{node}")
 
 
+def _queue(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/due_jobs.sql", line, instead, f"tests/{node}")
+
+
 TWINS: dict[str, Twin] = {
     "a claim that may read whole tables": Twin(
         "pipeline/claim.sql",
@@ -32,14 +36,14 @@ TWINS: dict[str, Twin] = {
         "test_claims.py::test_the_last_slot_is_taken_and_no_more",
     ),
     "claim without the worker lock": _claim(
-        "if not stats_private.try_worker_lock(p_user_id) then",
-        "if false then",
+        "where stats_private.try_worker_lock(x.user_id)",
+        "where true",
         "test_claims.py::test_an_account_whose_worker_lock_is_held_is_left_for_the_next",
     ),
     "claim without the job rows' locks": _claim(
         "and j.status || '' in ('pending', 'failed')\n        for update skip locked",
         "and j.status || '' in ('pending', 'failed')",
-        "test_generations.py::test_a_claim_takes_nothing_of_what_an_enqueuer_is_merging",
+        "test_generations.py::test_a_held_row_holds_back_the_whole_account[rollback-4]",
     ),
     "claim that waits for job rows": _claim(
         "and j.status || '' in ('pending', 'failed')\n        for update skip locked",
@@ -61,29 +65,29 @@ TWINS: dict[str, Twin] = {
         "if false then",
         "test_generations.py::test_a_target_that_was_already_applied_becomes_a_new_generation",
     ),
-    "claim before the account's retry time": _claim(
-        "and waiting.retry_not_before > clock_timestamp()",
+    "claim before the account's retry time": _queue(
+        "and waiting.retry_not_before > p_now",
         "and false",
-        "test_claims.py::test_a_backing_off_account_waits_with_everything_it_has",
+        "interleavings/test_claims.py::test_an_account_waits_for_the_latest_of_its_retry_times",
     ),
-    "claim of an account in flight": _claim(
+    "claim of an account in flight": _queue(
         "where r.user_id = j.user_id and r.phase in ('claimed', 'computed')",
         "where r.user_id = j.user_id and r.phase in ('claimed', 'computed') and false",
-        "test_claims.py::test_an_account_in_flight_is_not_claimed_again",
+        "interleavings/test_claims.py::test_an_account_in_flight_is_not_claimed_again",
     ),
     "recovery of a live lease": _claim(
-        "and r.lease_until <= clock_timestamp()",
-        "",
+        "r.lease_until <= clock_timestamp()\n",
+        "true\n",
         "test_claims.py::test_an_account_in_flight_is_not_claimed_again",
     ),
     "recovery without the run's row lock": _claim(
-        "order by r.lease_until\n    limit 1\n    for update skip locked;",
-        "order by r.lease_until\n    limit 1;",
+        "order by r.lease_until\n        offset 0\n        for update skip locked",
+        "order by r.lease_until\n        offset 0",
         "test_claims.py::test_an_expired_run_whose_row_somebody_holds_is_left_alone",
     ),
     "recovery without the jobs' locks": _claim(
-        "if not found or not stats_private.try_lock_jobs(v_run.id) then",
-        "if not found then",
+        "where stats_private.try_lock_jobs(x.id)\n    limit 1;\n",
+        "limit 1;\n",
         "test_claims.py::test_recovery_waits_for_no_job_row_and_the_next_account_is_claimed",
     ),
     "recovery that waits for job rows": _claim(
@@ -99,7 +103,7 @@ TWINS: dict[str, Twin] = {
     ),
     # ------------------------------------------------ large accounts
     "large accounts that are tried at every claim": Twin(
-        "pipeline/claim.sql",
+        "pipeline/due_jobs.sql",
         "and (not j.metadata ? 'needs_batches' or not (select stats_private.batch_slots_are_taken()))",
         "",
         "tests/batches/test_slots.py::test_a_claim_does_not_lock_every_large_account_that_waits",
@@ -112,8 +116,8 @@ TWINS: dict[str, Twin] = {
     ),
     "a claim that locks as many accounts as wait": Twin(
         "pipeline/claim.sql",
-        " limit 50 loop",
-        " loop",
+        "if v_tried = 50 then",
+        "if false then",
         "tests/batches/test_slots.py::test_a_claim_does_not_lock_every_large_account_that_waits",
     ),
     "a mark that stays": Twin(
@@ -123,7 +127,7 @@ TWINS: dict[str, Twin] = {
         "tests/batches/test_slots.py::test_a_large_account_that_was_passed_by_is_claimed_when_a_slot_is_free",
     ),
     "marked accounts that wait for ever": Twin(
-        "pipeline/claim.sql",
+        "pipeline/due_jobs.sql",
         "or not (select stats_private.batch_slots_are_taken()))",
         ")",
         "tests/batches/test_slots.py::test_a_large_account_that_was_passed_by_is_claimed_when_a_slot_is_free",
@@ -138,22 +142,71 @@ TWINS: dict[str, Twin] = {
     # ------------------------------------------------ runs that back off, stages that pause
     "a backing-off run that keeps its slot": Twin(
         "pipeline/claim.sql",
-        "where r.phase in ('claimed', 'computed') and r.retry_not_before is null\n$$;",
-        "where r.phase in ('claimed', 'computed')\n$$;",
+        "where r.phase in ('claimed', 'computed') and r.retry_not_before is null\n        and (r.lease_until > ",
+        "where r.phase in ('claimed', 'computed')\n        and (r.lease_until > ",
         "tests/batches/test_retry.py::test_a_run_that_backs_off_leaves_its_slot_to_others_and_waits_for_one",
     ),
     "resumption past the cap": Twin(
         "pipeline/claim.sql",
-        "if v_run.retry_not_before is not null then",
-        "if false then",
+        "where r.phase in ('claimed', 'computed') and r.retry_not_before is null\n            -- A lease",
+        "where r.phase in ('claimed', 'computed')\n            -- A lease",
         "tests/batches/test_retry.py"
         "::test_a_run_whose_lease_ran_out_while_it_backed_off_still_waits_for_a_slot",
     ),
     "recovery of a run that nobody may work on": Twin(
         "pipeline/claim.sql",
-        "and not stats_private.stage_is_paused(case r.phase when 'claimed' then 'compute' else 'publish' end)",
+        "and not stats_private.next_stage_is_paused(r.phase)",
         "",
         "tests/operations/test_pause.py::test_a_pause_uses_up_no_attempts",
+    ),
+    # ------------------------------------------------ what others hold, and what waits
+    "recovery of the oldest alone": _claim(
+        "order by r.lease_until\n        offset 0\n        for update skip locked",
+        "order by r.lease_until\n        limit 1\n        for update skip locked",
+        "test_held_rows.py::test_an_expired_run_that_somebody_holds_hides_no_younger_one[its job]",
+    ),
+    "a dead run that keeps its slot": _claim(
+        "(r.lease_until > clock_timestamp() - stage.longest or",
+        "(true or",
+        "test_held_rows.py::test_a_dead_run_that_somebody_holds_keeps_its_slot_no_longer_than_a_stage_takes",
+    ),
+    "a slot that a slow worker loses": _claim(
+        "clock_timestamp() - stage.longest or",
+        "clock_timestamp() or",
+        "test_held_rows.py::test_a_dead_run_that_somebody_holds_keeps_its_slot_no_longer_than_a_stage_takes",
+    ),
+    "accounts locked before their rows": _claim(
+        "                offset 0\n                for update of j skip locked",
+        "                for update of j skip locked",
+        "test_held_rows.py::test_pending_rows_that_others_hold_hide_no_account_behind_them[55]",
+    ),
+    "accounts tried in vain that stay in front": _claim(
+        "set retry_not_before = clock_timestamp()\n            where j.id = v_job.id and",
+        "set retry_not_before = clock_timestamp()\n            where false and",
+        "test_held_rows.py::test_accounts_of_which_one_row_is_held_go_to_the_end_of_the_queue",
+    ),
+    "a lease that a wrong clock makes last": _claim(
+        "or r.lease_until > clock_timestamp() + stats_private.longest_lease())",
+        ")",
+        "test_held_rows.py::test_a_lease_that_would_last_for_a_year_is_over",
+    ),
+    "a queue that begins with what waits": _queue(
+        "and greatest(j.created_at, j.retry_not_before) <= p_due_until",
+        "and coalesce(greatest(j.created_at, j.retry_not_before), p_now) <= p_due_until",
+        "interleavings/test_held_rows.py"
+        "::test_a_claim_reads_no_job_that_waits_for_its_retry_time[of nothing]",
+    ),
+    "a retry time that a wrong clock makes last": _queue(
+        "(0, p_now + stats_private.longest_wait(), 'infinity'),",
+        "",
+        "interleavings/test_held_rows.py"
+        "::test_a_time_beyond_every_wait_counts_as_over[False-retry_not_before]",
+    ),
+    "a claim at any isolation level": _claim(
+        "perform stats_private.require_read_committed();",
+        "",
+        "test_waiting.py::test_a_stage_or_page_at_another_level_refuses_and_says_what_to_do"
+        "[repeatable read-public.stats_projection_claim_v1('sql')]",
     ),
 }
 

@@ -22,6 +22,10 @@ def _retry(line: str, instead: str, node: str) -> Twin:
     return Twin("pipeline/batch_retry.sql", line, instead, f"tests/{node}")
 
 
+def _waiting(line: str, instead: str, node: str) -> Twin:
+    return Twin("pipeline/waiting.sql", line, instead, f"tests/{node}")
+
+
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 
 _PLANS = "tests/numbers/test_plans.py::test_no_step_looks_at_more_rows_than_a_few_for_each_set"
@@ -85,24 +89,24 @@ TWINS: dict[str, Twin] = {
         "if false then",
         "test_failures.py::test_a_persons_cancel_is_raised_on_and_the_run_stays_as_it_was[compute]",
     ),
-    "readmission before its time": _retry(
-        "and r.retry_not_before <= clock_timestamp()",
-        "and r.retry_not_before is not null",
+    "readmission before its time": _waiting(
+        "'-infinity'::timestamptz, v_now), ",
+        "'-infinity'::timestamptz, v_latest), ",
         "interleavings/test_batch_retries.py"
         "::test_a_run_that_backs_off_comes_back_when_its_time_has_come_and_not_before",
     ),
-    "readmission that waits for a run's row": _retry(
-        "order by r.retry_not_before\n    limit 1\n    for update skip locked;",
-        "order by r.retry_not_before\n    limit 1\n    for update;",
+    "readmission that waits for a run's row": _waiting(
+        "order by r.retry_not_before\n            for update skip locked",
+        "order by r.retry_not_before\n            for update",
         "interleavings/test_batch_retries.py"
         "::test_a_run_that_backs_off_and_whose_row_somebody_holds_keeps_no_claim_waiting",
     ),
-    "readmission into the slot that is kept from batches": _retry(
-        "and not stats_private.batch_slots_are_taken()",
+    "readmission into the slot that is kept from batches": _waiting(
+        "and (not r.needs_batches or not (select stats_private.batch_slots_are_taken()))",
         "",
         "batches/test_retry.py::test_a_run_that_comes_back_does_not_take_the_slot_of_the_small_accounts",
     ),
-    "readmission without a new lease": _retry(
+    "readmission without a new lease": _waiting(
         "perform stats_private.hold_lease(v_run);",
         "perform 1;",
         "interleavings/test_batch_retries.py::test_a_run_that_comes_back_has_a_whole_lease_and_ends",
@@ -174,6 +178,61 @@ TWINS: dict[str, Twin] = {
         "        where p_from_date = '-infinity'\n        offset 0\n",
         "        where p_from_date = '-infinity'\n",
         f"{_PLANS}[on full tables]",
+    ),
+    # ------------------------------------------------ contention
+    "a lock timeout in compute that costs an attempt": _compute(
+        "if stats_private.is_contention(v_sqlstate, v_constraint) then",
+        "if false then",
+        "test_waiting.py::test_contention_costs_no_attempt_and_no_finished_work[55P03-compute]",
+    ),
+    "a refusal of the fence that is waited for": _waiting(
+        " and coalesce(p_constraint, '') <> 'stats_projection_run_lease_fence_v1'",
+        "",
+        "interleavings/test_waiting.py::test_the_fences_refusal_is_none[compute]",
+    ),
+    "waits that do not grow": _waiting(
+        "least(power(2, least(p_run.busy_waits, 5)), 30)",
+        "1",
+        "interleavings/test_waiting.py"
+        "::test_a_writer_that_holds_its_account_and_rolls_back_leaves_no_exhausted_job",
+    ),
+    "a held account that is given a slot": _waiting(
+        "if v_run.phase = 'claimed' or stats_private.try_write_lock(v_run.user_id) then",
+        "if true then",
+        "interleavings/test_waiting.py::test_many_accounts_that_others_hold_keep_no_slot_from_the_rest",
+    ),
+    "a run's retry time that a wrong clock makes last": _waiting(
+        ", (v_latest, 'infinity')",
+        "",
+        "interleavings/test_held_rows.py::test_a_run_that_would_wait_for_a_year_comes_back",
+    ),
+    "rows of a waiting account that stay in front": _waiting(
+        "perform stats_private.put_off_pending(v_run.user_id, v_run.retry_not_before);",
+        "",
+        "interleavings/test_waiting.py::test_what_a_save_adds_while_the_run_waits_stands_out_of_the_way",
+    ),
+    "compute that waits for a job row": _compute(
+        "elsif not stats_private.try_lock_jobs(v_run.id) then",
+        "elsif false then",
+        "test_waiting.py::test_an_end_that_cannot_be_recorded_is_put_off[failed]",
+    ),
+    "compute that keeps the count of its waits": _compute(
+        "busy_waits = 0,",
+        "busy_waits = r.busy_waits,",
+        "test_waiting.py::test_a_success_begins_the_waits_anew",
+    ),
+    "a budget that leaves the database's transaction_timeout": Twin(
+        "pipeline/budget.sql",
+        "perform set_config('transaction_timeout', '0', true);",
+        "",
+        "tests/interleavings/test_waiting.py"
+        "::test_a_transaction_timeout_of_the_database_ends_no_stage[compute]",
+    ),
+    "a compute at any isolation level": _compute(
+        "perform stats_private.require_read_committed();",
+        "",
+        "test_waiting.py::test_a_stage_or_page_at_another_level_refuses_and_says_what_to_do"
+        "[repeatable read-public.stats_projection_compute_v1()]",
     ),
     "compute that does not renew its lease": _compute(
         "perform stats_private.hold_lease(v_run);",

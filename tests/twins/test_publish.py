@@ -18,6 +18,14 @@ def _ending(line: str, instead: str, node: str) -> Twin:
     return Twin("pipeline/end_attempt.sql", line, instead, f"tests/interleavings/{node}")
 
 
+_FORCED = """set constraints
+        public.user_exercise_daily_rollups_first_session_id_fkey,
+        public.user_exercise_records_session_id_fkey,
+        public.user_exercise_rep_maxes_session_id_fkey,
+        stats_private.rep_max_steps_session_id_fkey,
+        public.user_pr_exercise_summary_snapshots_best_weight_session_id_fkey,
+        public.user_pr_exercise_summary_snapshots_best_e1rm_session_id_fkey
+        immediate;"""
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 
 TWINS: dict[str, Twin] = {
@@ -48,13 +56,13 @@ TWINS: dict[str, Twin] = {
         "test_rejections.py::test_a_row_too_many_rejects",
     ),
     "publish that leaves the foreign keys to the commit": _publish(
-        "set constraints all immediate;",
+        _FORCED,
         "perform 1;",
         "test_writes_meanwhile.py::test_a_delete_inside_a_compute_is_caught_by_its_publication",
     ),
     "publish that fails on a deleted session": _publish(
-        "when foreign_key_violation then",
-        "when assert_failure then",
+        "elsif v_sqlstate = '23503' and",
+        "elsif false and",
         "test_writes_meanwhile.py::test_a_delete_inside_a_compute_is_caught_by_its_publication",
     ),
     "publish that lets errors through": _publish(
@@ -80,7 +88,49 @@ TWINS: dict[str, Twin] = {
     "a rejection that costs an attempt": _ending(
         "attempts = greatest(j.attempts - 1, 0),",
         "",
-        "test_writes_meanwhile.py::test_an_account_that_is_rejected_again_and_again_keeps_its_attempts",
+        "test_rejections.py::test_rejections_wait_longer_and_so_many_in_a_row_as_attempts_are_one",
+    ),
+    "rejections without end": _ending(
+        "if v_in_a_row >= (",
+        "if 1000 * v_in_a_row < (",
+        "test_rejections.py::test_rejections_wait_longer_and_so_many_in_a_row_as_attempts_are_one",
+    ),
+    "a rejection for any key's sake": _publish(
+        "and v_constraint = any (stats_private.links_to_sessions())\n"
+        "        and stats_private.names_a_lost_session(v_run)",
+        "",
+        "test_rejections.py::test_a_key_of_the_app_that_is_violated_is_an_error_like_any_other",
+    ),
+    "a rejection though every session is there": _publish(
+        "and stats_private.names_a_lost_session(v_run)",
+        "",
+        "test_rejections.py::test_a_key_of_ours_is_no_explanation_where_every_session_is_there",
+    ),
+    "a publication that forces the app's constraints": _publish(
+        _FORCED,
+        "set constraints all immediate;",
+        "test_rejections.py::test_a_publication_leaves_the_apps_deferred_constraints_to_the_apps_commit",
+    ),
+    "touched outputs that cost nothing": _publish(
+        "when 'manifest' then stats_private.fail_attempt(",
+        "when 'nothing' then stats_private.fail_attempt(",
+        "test_rejections.py::test_a_row_too_many_rejects",
+    ),
+    "a lock timeout in publish that costs an attempt": _publish(
+        "if stats_private.is_contention(v_sqlstate, v_constraint) then",
+        "if false then",
+        "test_waiting.py::test_contention_costs_no_attempt_and_no_finished_work[55P03-publish]",
+    ),
+    "publish that waits for a job row to say no": _publish(
+        "elsif not stats_private.try_lock_jobs(v_run.id) then",
+        "elsif false then",
+        "test_waiting.py::test_an_end_that_cannot_be_recorded_is_put_off[rejected]",
+    ),
+    "a publication at any isolation level": _publish(
+        "perform stats_private.require_read_committed();",
+        "",
+        "test_waiting.py::test_a_stage_or_page_at_another_level_refuses_and_says_what_to_do"
+        "[repeatable read-public.stats_projection_publish_v1()]",
     ),
     "publish without its jobs' row locks": Twin(
         "pipeline/publish.sql",
@@ -114,9 +164,9 @@ TWINS: dict[str, Twin] = {
     ),
     "publish that writes what did not change": Twin(
         "pipeline/publish.sql",
-        "set constraints all immediate;",
+        _FORCED,
         "update public.user_calendar_day_summaries c set day = c.day where c.user_id = p_run.user_id;\n"
-        "set constraints all immediate;",
+        + _FORCED,
         "tests/numbers/test_work_is_bounded.py"
         "::test_one_edited_session_of_today_costs_the_same_whatever_the_account_has[small account]",
     ),

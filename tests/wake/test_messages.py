@@ -37,25 +37,44 @@ LEASE: dict[str, object] = {"run_id": "run", "lease_token": "token"}
             {"response": "claimed", "has_more": True, "has_capacity": False, **LEASE},
             [Message("stats.compute", LEASE)],
         ),
+        # A run whose account is still held.
+        (
+            "claim",
+            {"response": "idle", "retry_not_before": "2026-03-10T12:00:00+00:00"},
+            [Message("stats.claim", not_before=datetime(2026, 3, 10, 12, tzinfo=UTC))],
+        ),
         ("claim", {"response": "at_capacity"}, []),
         ("claim", {"response": "idle"}, []),
         ("claim", {"response": "paused"}, []),
         ("claim", {"response": "overlap"}, []),
         ("claim", {"response": "failed"}, []),
         ("compute", {"response": "computed", **LEASE}, [Message("stats.publish", LEASE)]),
-        ("compute", {"response": "invalidated"}, [Message("stats.claim")]),
-        # The slot is free until the time of the retry.
         (
-            "compute",
-            {"response": "retry_pending", "retry_not_before": "2026-03-10T12:00:00+00:00", **LEASE},
-            [
-                Message("stats.claim"),
-                Message("stats.claim", not_before=datetime(2026, 3, 10, 12, tzinfo=UTC)),
-            ],
+            "claim",
+            {"response": "claimed", "phase": "computed", "has_more": False, "has_capacity": True, **LEASE},
+            [Message("stats.publish", LEASE)],
+        ),
+        ("compute", {"response": "invalidated", "retry_not_before": None}, [Message("stats.claim")]),
+        # The slot is free until then.
+        *(
+            (
+                stage,
+                {"response": response, "retry_not_before": "2026-03-10T12:00:00+00:00", **LEASE},
+                [
+                    Message("stats.claim"),
+                    Message("stats.claim", not_before=datetime(2026, 3, 10, 12, tzinfo=UTC)),
+                ],
+            )
+            for stage, response in (
+                ("compute", "retry_pending"),
+                ("compute", "invalidated"),
+                ("compute", "busy"),
+                ("publish", "busy"),
+                ("publish", "rejected"),
+            )
         ),
         ("compute", {"response": "overlap"}, []),
         ("publish", {"response": "published"}, [Message("stats.claim")]),
-        ("publish", {"response": "rejected"}, [Message("stats.claim")]),
         ("publish", {"response": "failed"}, [Message("stats.claim")]),
         ("publish", {"response": "lease_lost"}, []),
     ],
