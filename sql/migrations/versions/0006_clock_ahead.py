@@ -3,7 +3,7 @@
 from sql.migrations import run_sql_beside
 
 revision = "0006"
-down_revision = "0004"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
