@@ -258,10 +258,13 @@ def test_a_run_that_would_wait_for_a_year_comes_back(database, app_account, stag
     assert stages.compute(run)["response"] == "computed"
 
 
-def test_a_lease_that_would_last_for_a_year_is_over(database, app_account, stages):
+def test_a_lease_that_would_last_for_a_year_begins_anew(database, app_account, stages):
     app_account.save()
     dead = stages.claim()
     let_the_lease_be_over(database, dead, "-1 year")
+    assert stages.claim()["response"] == "idle"
+    assert run_row(database, dead, "lease_until < clock_timestamp() + interval '301 seconds'") == (True,)
+    expire_lease(database, dead)
     run = stages.claim()
     assert run["response"] == "claimed"
     assert run["run_id"] != dead["run_id"]

@@ -27,7 +27,7 @@ from maintenance.test_clock_ahead import SIX_MONTHS, assert_readable_today
 if TYPE_CHECKING:
     from conftest import Database
 
-SHORTEN_LEASES = "select stats_private.shorten_leases_ahead()"
+CLAIM = "select public.stats_projection_claim_v1('lease')"
 
 
 # ---------------------------------------------------------------- the pages
@@ -136,22 +136,18 @@ def lease_seconds(database: Database, run: Json) -> float:
     return float(seconds)
 
 
-def shorten_leases(database: Database) -> None:
-    database.admin(SHORTEN_LEASES)
-
-
 def test_a_lease_of_days_to_come_is_bounded_and_its_holder_goes_on(database, stages):
     account = AppAccount(database)
     account.save()
     run = stages.claim()
     shift_lease(database, run, "183 days")
 
-    shorten_leases(database)
+    assert stages.claim()["response"] == "idle"
 
     assert 200 < lease_seconds(database, run) <= 300
     assert stages.compute(run)["response"] == "computed"
     shift_lease(database, run, "183 days")
-    shorten_leases(database)
+    assert stages.claim()["response"] == "idle"
     assert 200 < lease_seconds(database, run) <= 300
     assert stages.publish(run)["response"] == "published"
     assert account.jobs("status", "attempts") == [("completed", 1)]
@@ -162,7 +158,7 @@ def test_the_lease_of_a_dead_holder_ends_like_any_other(database, stages):
     account.save()
     run = stages.claim()
     shift_lease(database, run, "183 days")
-    shorten_leases(database)
+    assert stages.claim()["response"] == "idle"
     expire_lease(database, run)
 
     assert stages.claim()["response"] == "claimed"
@@ -186,11 +182,11 @@ def test_a_lease_that_the_settings_explain_is_left_alone(database, stages, chang
     shift_lease(database, run, f"{longest - lease_seconds(database, run)} seconds")
     before = run_row(database, run, "lease_until")
 
-    shorten_leases(database)
+    assert stages.claim()["response"] == "idle"
     assert run_row(database, run, "lease_until") == before
 
     shift_lease(database, run, "2 minutes")
-    shorten_leases(database)
+    assert stages.claim()["response"] == "idle"
     assert lease_seconds(database, run) <= changes.get("lease_seconds", 300)
 
 
@@ -200,7 +196,7 @@ def test_a_stage_at_work_is_waited_for_by_nobody_who_bounds_leases(database, sta
     shift_lease(database, run, "183 days")
     with admin_session(database, "claim") as claim, admin_session(database, "stage") as stage:
         stage.run("select id from public.user_stats_projection_runs for update")
-        bounding = claim.start(SHORTEN_LEASES)
+        bounding = claim.start(CLAIM)
         wait_until_blocked_or_done(database, claim, bounding)
         assert bounding.done()
         claim.commit()

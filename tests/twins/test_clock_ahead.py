@@ -135,22 +135,16 @@ TWINS: dict[str, Twin] = {
         _TIMES + "a_job_of_days_to_come_and_one_that_waits_for_them_are_seen_to_wait",
     ),
     "a lease of days to come that stays": Twin(
-        "pipeline/clock_ahead.sql",
-        "and stats_private.is_ahead(r.lease_until - v_longest)",
-        "and false",
+        "pipeline/claim.sql",
+        "or stats_private.is_ahead(r.lease_until - (select stats_private.longest_lease())))",
+        ")",
         _TIMES + "a_lease_of_days_to_come_is_bounded_and_its_holder_goes_on",
     ),
     "a lease that the settings explain and that is cut": Twin(
-        "pipeline/clock_ahead.sql",
-        "and stats_private.is_ahead(r.lease_until - v_longest)",
-        "",
+        "pipeline/claim.sql",
+        "r.lease_until - (select stats_private.longest_lease())",
+        "r.lease_until",
         _TIMES + "a_lease_that_the_settings_explain_is_left_alone[changes0-390]",
-    ),
-    "a bound on leases that waits for a stage": Twin(
-        "pipeline/clock_ahead.sql",
-        "for update skip locked\n",
-        "for update\n",
-        _TIMES + "a_stage_at_work_is_waited_for_by_nobody_who_bounds_leases",
     ),
     "history of days to come that stops the purge": Twin(
         "maintenance/purge.sql",

@@ -134,9 +134,8 @@ begin
         from public.user_stats_projection_runs r
         -- One that waits has nobody at work: it is readmitted, whatever its lease says.
         where r.phase in ('claimed', 'computed') and r.retry_not_before is null
-            -- A lease that is longer than any was written by a clock that ran ahead.
             and (r.lease_until <= clock_timestamp()
-                or r.lease_until > clock_timestamp() + stats_private.longest_lease())
+                or stats_private.is_ahead(r.lease_until - (select stats_private.longest_lease())))
             -- Nobody could work on it: a pause must not use up attempts.
             and not stats_private.next_stage_is_paused(r.phase)
         order by r.lease_until
@@ -146,6 +145,10 @@ begin
     where stats_private.try_lock_jobs(x.id)
     limit 1;
     if not found then
+        return null;
+    elsif stats_private.is_ahead(v_run.lease_until - stats_private.longest_lease()) then
+        -- Begins anew: a holder that is alive goes on, one that died is recovered then. No attempt pays for the clock.
+        perform stats_private.hold_lease(v_run);
         return null;
     elsif stats_private.resume_expired_batches(v_run) then
         return v_run;
@@ -202,7 +205,8 @@ returns boolean
 language sql stable
 as $$ select stats_private.stage_is_paused(case p_phase when 'claimed' then 'compute' else 'publish' end) $$;
 
--- The longest time that a live lease has left.
+-- The longest time that a live lease has left: one that waits covers its wait, a compute and a publication, which take
+-- less than lease_seconds. A longer one was written by a clock that ran ahead.
 create or replace function stats_private.longest_lease()
 returns interval
 language sql stable
