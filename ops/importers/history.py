@@ -1,8 +1,9 @@
 """The neutral model between a foreign file and our sessions.
 
 A reader produces a `ParsedHistory`; `ops.importers.saving` saves it. Weights are kilograms to 0.01, distances metres
-to 0.01, durations whole seconds. Assistance is a *negative* weight here; whether it is allowed, and that its
-absolute value is stored, is decided by `ops.importers.tracking`, once the exercise's real tracking is known.
+to 0.01, durations whole seconds. A weight has the sign that the file prints: apps print assistance as a negative
+weight, or as a positive one on an exercise whose name says so. What it means, and that its absolute value is
+stored, is decided by `ops.importers.tracking`, once the exercise's real tracking is known.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ MAX_WEIGHT_KG = Decimal("9999.99")
 MAX_REPS = 1_000_000
 MAX_DISTANCE_M = Decimal(10_000_000)
 MAX_DURATION_SECONDS = 7 * 24 * 60 * 60
+
+
+NOT_A_SET = "a rest timer or a note, not a set"
+"""The reason of every row that apps print between the sets: no set is lost with it."""
 
 
 def hundredths(value: Decimal) -> Decimal:
@@ -72,11 +77,15 @@ def performed_set(
 
 @dataclass(frozen=True, slots=True)
 class ImportedBlock:
-    """Consecutive sets of one exercise; the same exercise may stand in several blocks of a session."""
+    """Consecutive sets of one exercise; the same exercise may stand in several blocks of a session.
+
+    Blocks of a session that have the same `superset` (1, 2, ... in the order in which they begin) were done in turn.
+    """
 
     exercise: str
     notes: str | None
     sets: tuple[ImportedSet, ...]
+    superset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +116,23 @@ class SkippedRow:
     line: int
     reason: str
 
+    @property
+    def is_set(self) -> bool:
+        """Tell whether it may have been a set; rest timers and notes are none."""
+        return self.reason != NOT_A_SET
+
 
 @dataclass(frozen=True, slots=True)
 class Remark:
     """Something about a row that *is* taken and that a person should know."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Typo:
+    """A set that is taken as printed though it can't be, such as 877,777 reps; `text` says what, of which exercise."""
 
     line: int
     text: str
@@ -134,6 +156,7 @@ class ParsedHistory:
     tracking: Mapping[str, Tracking]
     """How each exercise name is tracked: shown by the file, or known to whoever made the history."""
     remarks: Listed[Remark] = ()
+    typos: Listed[Typo] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError where a row got lost or counted twice: a reader's bug, never the file's."""

@@ -64,15 +64,22 @@ def _unloaded_tracking(sets: list[ImportedSet]) -> Tracking:
 
 
 def contradiction(a_set: ImportedSet, exercise: str, tracking: Tracking) -> str | None:
-    """Return why `a_set` cannot be stored for `exercise`, or None where it can."""
-    if not a_set.weight_kg:
+    """Return why `a_set` cannot be stored for `exercise`, and the remedy, or None where it can.
+
+    On an assisted exercise every weight is assistance, whatever its sign.
+    """
+    if not a_set.weight_kg or tracking == "assisted_reps":
         return None
+    if _is_assistance(a_set):
+        return (
+            f'a negative weight (assistance) on "{exercise}", which is tracked as {tracking}: give assisted sets'
+            " an exercise of their own in the app, or correct the sign, and import again"
+        )
     if tracking in _WITHOUT_WEIGHT:
-        return f'a weight on "{exercise}", which is tracked as {tracking}'
-    if _is_assistance(a_set) and tracking != "assisted_reps":
-        return f'a negative weight (assistance) on "{exercise}", which is tracked as {tracking}'
-    if not _is_assistance(a_set) and tracking == "assisted_reps":
-        return f'a weight that is no assistance (not negative) on "{exercise}", which is tracked as assisted_reps'
+        return (
+            f'a weight on "{exercise}", which is tracked as {tracking}: change that with upsert_exercise_v1 and'
+            " import again"
+        )
     return None
 
 
