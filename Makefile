@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.complete
 RUN    := $(VENV)/bin/python
 
 FILE   ?=
-FORMAT ?= strong
+FORMAT ?= auto
 UNIT   ?=
 
 MINUTES ?=
@@ -20,7 +20,7 @@ WITHOUT ?=
 .PHONY: help
 help:
 	@echo 'make demo                                    import a history, wait until it is published, show the result'
-	@echo '   [FILE=history.csv] [FORMAT=strong|hevy|fitnotes] [UNIT=kg|lb]'
+	@echo '   [FILE=history.csv] [FORMAT=auto|strong|hevy|fitnotes|fitbod] [UNIT=kg|lb]'
 	@echo 'make up                                     the same stack, in the foreground until Ctrl-C'
 	@echo 'make test                                   all tests, on servers of their own'
 	@echo 'make faults [MINUTES=5] [SEED=7]             a storm of faults over the whole stack, then what is true'

@@ -25,7 +25,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-HistoryFormat = Annotated[str, typer.Option("--format", help="strong, hevy or fitnotes.")]
+HistoryFormat = Annotated[
+    str, typer.Option("--format", help="auto (by its columns), strong, hevy, fitnotes or fitbod.")
+]
 
 
 @app.command()
@@ -39,7 +41,7 @@ def up() -> None:
 @app.command()
 def demo(
     file: Annotated[Path | None, typer.Option("--file", help="A history; without it a made-up one.")] = None,
-    format: HistoryFormat = "strong",
+    format: HistoryFormat = "auto",
     unit: Annotated[
         str | None, typer.Option("--unit", help="kg or lb; kg where neither this nor the file says it.")
     ] = None,
@@ -81,19 +83,30 @@ def import_(
         UUID | None, typer.Option("--user", help="The account that it belongs to; a catalog has none.")
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", help="strong, hevy, fitnotes, wodup, meets or catalog.")
-    ] = "strong",
+        str,
+        typer.Option(
+            "--format",
+            help="auto (by its columns), strong, hevy, fitnotes, fitbod, csv, wodup, meets or catalog.",
+        ),
+    ] = "auto",
     unit: Annotated[str | None, typer.Option("--unit", help="kg or lb: the file's unit of weight.")] = None,
     timezone: Annotated[str, typer.Option("--timezone", help="Where the file's times were taken.")] = "UTC",
     lifter: Annotated[
         str | None, typer.Option("--lifter", help="Whose results, where meets has several.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="What a csv calls them: date=...,exercise=...,weight=...,reps=..."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="The app that a csv is from; csv without it.")
     ] = None,
 ) -> None:
     """Save a history, meet results or a list of exercises."""
     from ops.discovery import connection_urls
     from ops.importing import import_file
 
-    import_file(file, format, unit, user, timezone, connection_urls().database_url, lifter)
+    import_file(file, format, unit, user, timezone, connection_urls().database_url, lifter, columns, source)
 
 
 @app.command()

@@ -17,7 +17,7 @@ from ops.errors import OperatorError, StackFailed
 from ops.freshness import Freshness, freshness
 from ops.importers.history import ParsedHistory
 from ops.importers.units import UnitMissing
-from ops.importing import import_and_report, read_history
+from ops.importing import import_and_report, read_with_source
 from ops.printing import Column, Table, say, terminal
 from ops.sample_history import sample_history
 from ops.stack import running_stack
@@ -76,11 +76,11 @@ def _history(console: Console, file: Path | None, format: str, unit: str | None)
     if file is None:
         return "sample", sample_history()
     try:
-        return format, read_history(file, format, unit)
+        return read_with_source(file, format, unit)
     except UnitMissing:
         # An import asks; the demo's account is gone in a minute, so it goes on and says what it took.
         console.print("the file does not say its weight unit: taken as kg (UNIT=lb for pounds)")
-        return format, read_history(file, format, "kg")
+        return read_with_source(file, format, "kg")
 
 
 def _show_main_job(

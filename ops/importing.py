@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -14,19 +14,21 @@ from sqlalchemy import Engine, create_engine
 
 from ops.errors import OperatorError
 from ops.import_report import print_lines, report_lines, report_of
-from ops.importers import catalog, fitnotes, hevy, meets, strong, wodup
+from ops.importers import catalog, formats, meets, wodup
 from ops.importers.history import ParsedHistory
 from ops.importers.saving import ImportReport, Progress, import_history, time_zone
 from ops.importers.spool import temporary_space
 from tasks.config import database_url as parse_database_url
 
-__all__ = ["ImportReport", "Progress", "import_and_report", "import_file", "import_history", "read_history"]
-
-_READERS: Mapping[str, Callable[[Path, str | None], ParsedHistory]] = {
-    "strong": strong.parse,
-    "hevy": hevy.parse,
-    "fitnotes": fitnotes.parse,
-}
+__all__ = [
+    "ImportReport",
+    "Progress",
+    "import_and_report",
+    "import_file",
+    "import_history",
+    "read_history",
+    "read_with_source",
+]
 
 WODUP, CATALOG, MEETS = "wodup", "catalog", "meets"
 _NO_HISTORIES: Mapping[str, str] = {
@@ -45,6 +47,8 @@ def import_file(
     timezone: str,
     database_url: str,
     lifter: str | None = None,
+    columns: str | None = None,
+    source: str | None = None,
 ) -> None:
     """Import `file` for the account `user`, a list of exercises for nobody, and print what became of it.
 
@@ -55,6 +59,8 @@ def import_file(
     time_zone(timezone)
     if lifter is not None and format != MEETS:
         raise OperatorError(f"--lifter is only for --format {MEETS}")
+    if format == formats.AUTO:
+        format = formats.recognised_file(file)
     if format == CATALOG:
         if user is not None:
             raise OperatorError("the exercises of the catalog belong to no account: leave --user out")
@@ -67,7 +73,7 @@ def import_file(
     elif format == MEETS:
         _import_meets(file, unit, user, lifter, database_url)
     else:
-        _import_history(file, format, unit, user, timezone, database_url)
+        _import_history(file, format, unit, user, timezone, database_url, columns, source)
 
 
 def _import_catalog(file: Path, unit: str | None, database_url: str) -> None:
@@ -95,11 +101,18 @@ def _import_wodup(file: Path, unit: str | None, user: UUID, database_url: str) -
 
 
 def _import_history(
-    file: Path, format: str, unit: str | None, user: UUID, timezone: str, database_url: str
+    file: Path,
+    format: str,
+    unit: str | None,
+    user: UUID,
+    timezone: str,
+    database_url: str,
+    columns: str | None,
+    source: str | None,
 ) -> None:
-    history = read_history(file, format, unit)
+    provider, history = read_with_source(file, format, unit, columns, source)
     with _engine(database_url) as engine, _printing(file):
-        report = import_and_report(engine, user, format, history, timezone=timezone)
+        report = import_and_report(engine, user, provider, history, timezone=timezone)
     if unit is not None and report.sessions_already_there:
         print_lines(["sessions that are already there keep their weights, whatever --unit says"])
     _require_something_stored(file, report.sessions_saved + report.sessions_already_there)
@@ -137,7 +150,14 @@ def _printing(file: Path) -> Iterator[None]:
 
 
 def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
-    """Read the whole `file`.
+    """Read the whole `file`. Raises as `read_with_source`."""
+    return read_with_source(file, format, unit)[1]
+
+
+def read_with_source(
+    file: Path, format: str, unit: str | None, columns: str | None = None, source: str | None = None
+) -> tuple[str, ParsedHistory]:
+    """Read the whole `file`, and return the source that its sessions have, and the history.
 
     Raises OperatorError where `format` is unknown, the file is not of it, or there is no room for temporary files.
     """
@@ -145,11 +165,11 @@ def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
         raise OperatorError(
             f"{_NO_HISTORIES[format]} is no history: import it with stats-refresh import --format {format}"
         )
-    if format not in _READERS:
-        known = " or ".join([*_READERS, *_NO_HISTORIES])
+    if format not in (formats.AUTO, *formats.HISTORIES):
+        known = " or ".join([formats.AUTO, *formats.HISTORIES, *_NO_HISTORIES])
         raise OperatorError(f'unknown format "{format}": pass --format {known}')
     with temporary_space():
-        return _READERS[format](file, unit)
+        return formats.read_history(file, format, unit, columns, source)
 
 
 def import_and_report(

@@ -2,63 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 
-from ops.importers.history import ImportedBlock, ImportedSession, ParsedHistory, Tracking
+from ops.importers.cells import shown
+from ops.importers.history import NOT_A_SET, ImportedBlock, ImportedSession, ParsedHistory, has_numbers
 from ops.importers.rows import Row, Rows
-from ops.importers.spool import Remarks, SkippedRows
-from ops.importers.tracking import contradiction
+from ops.importers.spool import Remarks, SkippedRows, Typos
+from ops.importers.tracking import ShownTracking, contradiction
+from ops.importers.typos import typo
 
 _LONGEST_TITLE_IN_REF = 200
 
-Skip = Callable[[int, str], None]
-"""Takes the line and the reason of a row that is not taken."""
+Tell = Callable[[int, str], None]
+"""Takes the line that it is about, and a text."""
 
 
-def assemble(
-    rows: Rows, tracking: Mapping[str, Tracking], skipped: SkippedRows, remarks: Remarks
-) -> ParsedHistory:
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Who is told what is found while sessions are put together."""
+
+    skip: Tell
+    remark: Tell
+    typo: Tell
+
+
+def _nobody(line: int, text: str) -> None:
+    pass
+
+
+def assemble(rows: Rows, evidence: ShownTracking, skipped: SkippedRows, remarks: Remarks) -> ParsedHistory:
     """Return the history of `rows`; `skipped` has the rows that could not be read.
 
-    A row that contradicts the tracking that all rows of its exercise show is skipped as well, and so is a note:
-    its text goes to the block that it stands in.
+    A row that contradicts the tracking that all rows of its exercise show is skipped as well, and so are notes and
+    rest timers: a note's text goes to the block that it stands in.
     """
     data_rows = len(rows) + len(skipped)
-    sessions = _Sessions(rows, tracking, skipped.add)
-    return ParsedHistory(sessions, skipped, data_rows, tracking, remarks)
+    typos = Typos()
+    sessions = _Sessions(rows, evidence, _Findings(skipped.add, remarks.add, typos.add))
+    return ParsedHistory(sessions, skipped, data_rows, sessions.tracking, remarks, typos)
 
 
 class _Sessions:
     """The sessions of a file, put together each time that they are gone through."""
 
-    def __init__(self, rows: Rows, tracking: Mapping[str, Tracking], skip: Skip) -> None:
-        """Tell `skip` of each row that is in no session."""
+    def __init__(self, rows: Rows, evidence: ShownTracking, findings: _Findings) -> None:
+        """Tell `findings` once of what there is to say."""
         self._rows = rows
-        self._tracking = tracking
-        self._count = sum(1 for _ in self._assembled(skip))
+        self._evidence = evidence
+        self.tracking = evidence.by_exercise()
+        self._count = sum(1 for _ in self._assembled(findings))
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[ImportedSession]:
-        return self._assembled(lambda line, reason: None)
+        return self._assembled(_Findings(_nobody, _nobody, _nobody))
 
-    def _assembled(self, skip: Skip) -> Iterator[ImportedSession]:
+    def _assembled(self, findings: _Findings) -> Iterator[ImportedSession]:
         for rows in self._rows.by_session():
-            consistent = [row for row in rows if self._is_consistent(row, skip)]
-            blocks = tuple(_blocks(consistent, skip))
+            known = [self._without_rest(row, findings.remark) for row in rows]
+            consistent = [row for row in known if self._is_consistent(row, findings.skip)]
+            blocks = tuple(_blocks(consistent, findings.skip))
             if blocks:
+                self._find_typos(blocks, findings.typo)
                 yield _session(consistent, blocks)
+            elif any(row.notes for row in consistent):
+                findings.remark(
+                    consistent[0].line, "the text of notes in a workout without a set is not kept"
+                )
 
-    def _is_consistent(self, row: Row, skip: Skip) -> bool:
+    def _without_rest(self, row: Row, remark: Tell) -> Row:
+        """Return `row`, without its set where that is a rest timer with a mark that we don't know."""
+        if row.unknown_mark is None or row.done is None:
+            return row
+        seconds_alone = replace(row.done, duration_seconds=None, rpe=None)
+        if not has_numbers(seconds_alone) and self._evidence.has_reps(row.exercise):
+            return replace(row, done=None)
+        remark(row.line, f"{shown(row.unknown_mark)} is no mark of a set that is known: read as a normal set")
+        return row
+
+    def _is_consistent(self, row: Row, skip: Tell) -> bool:
         if row.done is None:
             return True
-        reason = contradiction(row.done, row.exercise, self._tracking[row.exercise])
+        reason = contradiction(row.done, row.exercise, self.tracking[row.exercise])
         if reason is not None:
             skip(row.line, reason)
         return reason is None
+
+    def _find_typos(self, blocks: Iterable[ImportedBlock], tell: Tell) -> None:
+        for block in blocks:
+            for a_set in block.sets:
+                if found := typo(a_set, block.exercise, self.tracking[block.exercise]):
+                    tell(a_set.line, found)
 
 
 def _session(rows: Sequence[Row], blocks: tuple[ImportedBlock, ...]) -> ImportedSession:
@@ -69,22 +107,38 @@ def _session(rows: Sequence[Row], blocks: tuple[ImportedBlock, ...]) -> Imported
         started_at_local=first.started_at_local,
         title=first.title or None,
         duration_seconds=next((row.duration_seconds for row in rows if row.duration_seconds), None),
-        notes=_distinct(row.session_notes for row in rows),
+        notes=_distinct(_session_notes(rows, blocks)),
         blocks=blocks,
     )
 
 
-def _blocks(rows: Iterable[Row], skip: Skip) -> Iterator[ImportedBlock]:
+def _session_notes(rows: Iterable[Row], blocks: Iterable[ImportedBlock]) -> Iterator[str]:
+    """Yield the session's notes, and those on an exercise that have no set beside them to be kept with."""
+    kept = [(block.exercise, block.notes) for block in blocks if block.notes]
+    for row in rows:
+        yield row.session_notes
+        if row.done is None and row.notes:
+            is_kept = any(row.exercise == exercise and row.notes in notes for exercise, notes in kept)
+            if not is_kept:
+                yield f"{row.exercise}: {row.notes}"
+
+
+def _blocks(rows: Iterable[Row], skip: Tell) -> Iterator[ImportedBlock]:
     """Yield the blocks that hold a set; the notes in them are used up here."""
-    for (exercise, _), grouped in groupby(rows, key=lambda row: (row.exercise, row.block)):
+    supersets: dict[str, int] = {}
+    for (exercise, _, superset), grouped in groupby(rows, key=_block_of):
         block_rows = list(grouped)
         sets = tuple(row.done for row in block_rows if row.done is not None)
-        what_becomes_of_it = "its text is kept with the sets beside it" if sets else "and no set beside it"
         for row in block_rows:
             if row.done is None:
-                skip(row.line, f"a note, not a set: {what_becomes_of_it}")
+                skip(row.line, NOT_A_SET)
         if sets:
-            yield ImportedBlock(exercise, _distinct(row.notes for row in block_rows), sets)
+            number = supersets.setdefault(superset, len(supersets) + 1) if superset else None
+            yield ImportedBlock(exercise, _distinct(row.notes for row in block_rows), sets, number)
+
+
+def _block_of(row: Row) -> tuple[str, int, str]:
+    return row.exercise, row.block, row.superset
 
 
 def _source_ref(row: Row) -> str:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from ops.importers.history import hundredths
 
 _PLAIN = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,30})?")
 _COMMA = re.compile(r"-?[0-9]{1,12},[0-9]{1,30}")
-_GROUPED = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+_ONE_GROUP = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+# Spaces and apostrophes never are decimal, the first of two kinds of sign groups, and so does one that comes twice.
+_GROUPED = re.compile(
+    r"(?P<whole>-?[1-9][0-9]{0,2}(?P<sign>[ '’,.])[0-9]{3}(?:(?P=sign)[0-9]{3})*)"
+    r"(?:(?!(?P=sign))[.,](?P<part>[0-9]{1,30}))?"
+)
 
+_NO_SIGNS = str.maketrans("", "", " '’,.")
+
+_CLOCK = re.compile(r"(?:([0-9]{1,3}):)?([0-9]{1,4}):([0-9]{2})")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -25,7 +34,8 @@ class Numbers:
     """Reads the numbers of one file.
 
     Where commas separate the columns, nothing says whether a quoted "1,234" has a decimal comma or groups its
-    thousands, so it breaks its row; with any other delimiter commas are decimal.
+    thousands, so it breaks its row; with any other delimiter commas are decimal. "1,234.5", "1.234,5" and
+    "1,234,567" leave no choice, in any file.
     """
 
     delimiter: str = ","
@@ -36,10 +46,13 @@ class Numbers:
             return Decimal(0)
         if _PLAIN.fullmatch(text):
             return Decimal(text)
-        if self.delimiter == "," and _GROUPED.fullmatch(text):
+        if self.delimiter == "," and _ONE_GROUP.fullmatch(text):
             raise BrokenRowError(f"{column} {shown(text)} has a comma that may be decimal or group thousands")
         if _COMMA.fullmatch(text):
             return Decimal(text.replace(",", "."))
+        if grouped := _GROUPED.fullmatch(unicodedata.normalize("NFKC", text)):
+            whole = grouped["whole"].translate(_NO_SIGNS)
+            return Decimal(f"{whole}.{grouped['part']}" if grouped["part"] else whole)
         raise BrokenRowError(f"{column} {shown(text)} is not a number")
 
     def whole(self, column: str, text: str, most: int) -> int | None:
@@ -67,6 +80,19 @@ class Numbers:
             raise BrokenRowError(f"{column} {shown(text)} is negative")
         return metres
 
+    def seconds(self, column: str, text: str, most: int) -> int | None:
+        """Return whole seconds of a cell that prints them or h:mm:ss or m:ss; None for 0."""
+        if clock := _CLOCK.fullmatch(text):
+            hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+            total = Decimal((hours * 60 + minutes) * 60 + seconds)
+        else:
+            total = self.number(column, text).to_integral_value(ROUND_HALF_UP)
+        if total < 0:
+            raise BrokenRowError(f"{column} {shown(text)} is negative")
+        if total > most:
+            raise BrokenRowError(f"{column} {shown(text)} is too large")
+        return int(total) or None
+
     def rpe(self, column: str, text: str) -> Decimal | None:
         """Return the rate of perceived exertion, None for 0."""
         rpe = self.number(column, text)
@@ -75,14 +101,14 @@ class Numbers:
         return rpe or None
 
 
-def calendar_day(column: str, text: str) -> date:
-    """Return the day that the cell names as YYYY-MM-DD."""
+def calendar_day(column: str, text: str, like: str = "2024-12-31") -> date:
+    """Return the day that the cell names as YYYY-MM-DD; a message says what it should have been `like`."""
     if _DAY.fullmatch(text):
         try:
             return date.fromisoformat(text)
         except ValueError:
             pass
-    raise BrokenRowError(f"{column} {shown(text)} is not like 2024-12-31")
+    raise BrokenRowError(f"{column} {shown(text)} is not like {like}")
 
 
 def shown(text: str) -> str:

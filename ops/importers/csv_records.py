@@ -18,6 +18,7 @@ from ops.errors import OperatorError
 from ops.importers.spool import temporary_space
 
 _BOM_LENGTH = 2
+_ZIP = b"PK\x03\x04"
 _BYTES_AT_ONCE = 64 * 1024
 
 
@@ -82,11 +83,17 @@ def text_file(path: Path, expected: str) -> Iterator[TextFile]:
         except FileNotFoundError as error:
             raise OperatorError(f"{path}: no such file; expected {expected}") from error
         except IsADirectoryError as error:
-            raise OperatorError(f"{path}: is a directory; expected {expected}") from error
+            raise OperatorError(
+                f"{path}: is a directory: import the file in it; expected {expected}"
+            ) from error
         except OSError as error:
             raise OperatorError(f"{path}: cannot be read ({error.strerror}); expected {expected}") from error
         with temporary_space():
             copy.seek(0)  # which also writes out what is buffered
+        if os.pread(copy.fileno(), len(_ZIP), 0) == _ZIP:
+            raise OperatorError(
+                f"{path}: is a zip archive: unpack it and import the file in it; expected {expected}"
+            )
         if not any(line.strip() for line in copy):
             raise OperatorError(f"{path}: is empty; expected {expected}")
         yield TextFile(path, expected, copy)

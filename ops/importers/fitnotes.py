@@ -36,7 +36,7 @@ from ops.importers.units import KG_PER_UNIT, Unit, WeightUnits, asked_unit, metr
 
 _REQUIRED = ("Date", "Exercise", "Category", "Weight", "Reps")
 _OPTIONAL = ("Weight Unit", "Distance", "Distance Unit", "Time", "Comment")
-_FORMAT = Format(
+FORMAT = Format(
     "a FitNotes export",
     {name: name for name in _REQUIRED + _OPTIONAL} | {"Notes": "Comment"},
     _REQUIRED,
@@ -52,15 +52,20 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     OperatorError for a unit that is missing, unknown or contradicts the file, for a file that is not such an
     export, and for one without a single usable row.
     """
+    with text_file(path, FORMAT.expected) as file:
+        return read(file, unit)
+
+
+def read(file: TextFile, unit: str | None) -> ParsedHistory:
+    """Read a FitNotes export as `parse` does."""
     asked = asked_unit(unit)
-    with text_file(path, _FORMAT.expected) as file:
-        header = read_header(path, file.first_line(), _FORMAT)
-        units = WeightUnits(path, "FitNotes", _stated_unit(path, header), asked)
-        if "Weight Unit" not in header.places and units.of_file is None:
-            raise units.missing(1)
-        remarks = Remarks()
-        reader = _RowReader(header, units, _categories(file, header), remarks)
-        return read_rows(file, header, reader.read, remarks)
+    header = read_header(file.path, file.first_line(), FORMAT)
+    units = WeightUnits(file.path, "FitNotes", _stated_unit(file.path, header), asked)
+    if "Weight Unit" not in header.places and units.of_file is None:
+        raise units.missing(1)
+    remarks = Remarks()
+    reader = _RowReader(header, units, _categories(file, header), remarks)
+    return read_rows(file, header, reader.read, remarks)
 
 
 def _stated_unit(path: Path, header: Header) -> Unit | None:
@@ -69,7 +74,7 @@ def _stated_unit(path: Path, header: Header) -> Unit | None:
     unit = weight_unit(detail)
     if detail and unit is None:
         raise OperatorError(
-            f"{path}: expected {_FORMAT.expected}; found Weight in {shown(detail)}, not kgs or lbs"
+            f"{path}: expected {FORMAT.expected}; found Weight in {shown(detail)}, not kgs or lbs"
         )
     return unit
 

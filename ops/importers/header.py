@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ops.errors import OperatorError
@@ -15,19 +15,15 @@ _DELIMITERS = (",", ";", "\t")
 _BRACKETS = re.compile(r"(.+?)\s*[(（]([^()（）]*)[)）]")
 
 # What a first line with all of these columns is, whatever it was given as.
-_SIGNATURES: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"exercise_title", "set_index"}), "looks like a Hevy export: pass --format hevy"),
-    (frozenset({"workout name", "set order"}), "looks like a Strong export: pass --format strong"),
-    (frozenset({"date", "exercise", "category"}), "looks like a FitNotes export: pass --format fitnotes"),
-    (
-        frozenset({"lifterid", "best3squatkg"}),
-        "looks like a list of meet results: pass --format meets",
-    ),
-    (
-        frozenset({"id", "name", "equipment", "primary_muscles"}),
-        "looks like a list of exercises: pass --format catalog",
-    ),
+_SIGNATURES: tuple[tuple[frozenset[str], str, str], ...] = (
+    (frozenset({"exercise_title", "set_index"}), "a Hevy export", "hevy"),
+    (frozenset({"workout name", "set order"}), "a Strong export", "strong"),
+    (frozenset({"date", "exercise", "category"}), "a FitNotes export", "fitnotes"),
+    (frozenset({"exercise", "iswarmup"}), "a Fitbod export", "fitbod"),
+    (frozenset({"lifterid", "best3squatkg"}), "a list of meet results", "meets"),
+    (frozenset({"id", "name", "equipment", "primary_muscles"}), "a list of exercises", "catalog"),
 )
+_JSON = ("a WodUp batch", "wodup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +33,8 @@ class Format:
     expected: str
     names: Mapping[str, str]
     required: tuple[str, ...]
+    units: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Names that are the unit of a column alone, as `kg` for the weight: the column and the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +61,10 @@ class Header:
 
 def read_header(path: Path, line: str, format: Format) -> Header:
     """Return the columns of the first line; raises OperatorError unless it names those that we understand."""
-    names = {printed.casefold(): name for printed, name in format.names.items()}
+    names = _names(format)
     fewest_missing = format.required
     for delimiter in _DELIMITERS:
-        printed = _cells(line, delimiter)
+        printed = header_cells(line, delimiter)
         header = _header(delimiter, printed, names)
         missing = tuple(name for name in format.required if name not in header.places)
         if not missing:
@@ -82,7 +80,51 @@ def read_header(path: Path, line: str, format: Format) -> Header:
     )
 
 
-def _header(delimiter: str, printed: list[str], names: Mapping[str, str]) -> Header:
+def has_columns(line: str, format: Format) -> bool:
+    """Tell whether the first line names every column that `format` requires."""
+    names = _names(format)
+    return any(
+        frozenset(format.required) <= _header(delimiter, header_cells(line, delimiter), names).places.keys()
+        for delimiter in _DELIMITERS
+    )
+
+
+def signature(line: str) -> tuple[str, str] | None:
+    """Return what the first line is that of, and its `--format`; None where it is none that we know."""
+    for delimiter in _DELIMITERS:
+        cells = _without_brackets(header_cells(line, delimiter))
+        for columns, what, format in _SIGNATURES:
+            if columns <= cells:
+                return what, format
+    return _JSON if line.lstrip()[:1] == "{" else None
+
+
+def best_delimiter(line: str) -> str:
+    """Return the delimiter that makes the most columns of the first line."""
+    return max(_DELIMITERS, key=lambda delimiter: len(header_cells(line, delimiter)))
+
+
+def name_and_unit(cell: str) -> tuple[str, str]:
+    """Return what stands before the brackets of a column's name, and in them: ("Weight", "kg")."""
+    brackets = _BRACKETS.fullmatch(cell)
+    return (cell, "") if brackets is None else (brackets[1], brackets[2].strip())
+
+
+def header_cells(line: str, delimiter: str) -> list[str]:
+    """Return the names of the columns in the first line."""
+    return [cell.strip() for record in records([line], delimiter, columns=1) for cell in record.fields or ()]
+
+
+_Names = Mapping[str, tuple[str, str]]
+
+
+def _names(format: Format) -> _Names:
+    """Return the column and the unit of each name that stands alone."""
+    names = {printed: (name, "") for printed, name in format.names.items()} | dict(format.units)
+    return {printed.casefold(): meaning for printed, meaning in names.items()}
+
+
+def _header(delimiter: str, printed: list[str], names: _Names) -> Header:
     places: dict[str, int] = {}
     details: dict[str, str] = {}
     for place, cell in enumerate(printed):
@@ -93,15 +135,16 @@ def _header(delimiter: str, printed: list[str], names: Mapping[str, str]) -> Hea
     return Header(delimiter, places, details)
 
 
-def _name_and_detail(cell: str, names: Mapping[str, str]) -> tuple[str | None, str]:
-    brackets = _BRACKETS.fullmatch(cell)
-    if brackets is None or cell.casefold() in names:
-        return names.get(cell.casefold()), ""
-    return names.get(brackets[1].casefold()), brackets[2].strip()
+def _name_and_detail(cell: str, names: _Names) -> tuple[str | None, str]:
+    if cell.casefold() in names:
+        return names[cell.casefold()]
+    before, unit = name_and_unit(cell)
+    name, _ = names.get(before.casefold(), (None, ""))
+    return (name, unit) if unit else (None, "")
 
 
 def _refuse_strange_columns(
-    path: Path, printed: list[str], header: Header, names: Mapping[str, str], format: Format
+    path: Path, printed: list[str], header: Header, names: _Names, format: Format
 ) -> None:
     """A column that we don't know may hold a unit or a half of the sets; so nothing is read past it."""
     for place, cell in enumerate(printed):
@@ -114,21 +157,14 @@ def _refuse_strange_columns(
 
 
 def _looks_like(line: str) -> str:
-    for delimiter in _DELIMITERS:
-        cells = _without_brackets(_cells(line, delimiter))
-        for signature, text in _SIGNATURES:
-            if signature <= cells:
-                return f", which {text}"
-    return (
-        ", which looks like JSON: pass --format wodup for a WodUp batch" if line.lstrip()[:1] == "{" else ""
-    )
+    found = signature(line)
+    if found is None:
+        return ""
+    what, format = found
+    if found == _JSON:
+        return f", which looks like JSON: pass --format {format} for {what}"
+    return f", which looks like {what}: pass --format {format}"
 
 
 def _without_brackets(cells: Collection[str]) -> frozenset[str]:
-    return frozenset(
-        (brackets[1] if (brackets := _BRACKETS.fullmatch(cell)) else cell).casefold() for cell in cells
-    )
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    return [cell.strip() for record in records([line], delimiter, columns=1) for cell in record.fields or ()]
+    return frozenset(name_and_unit(cell)[0].casefold() for cell in cells)

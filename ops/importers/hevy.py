@@ -4,8 +4,8 @@ How the format is read, where it leaves a choice:
 
 - A session is one (start_time, title); rows of one exercise are a block, and set_index 0 begins another one.
 - The units stand in the names of the columns; `--unit` may only agree.
-- Months are named in the app's language. Dates in numbers alone are read where some day of the file is later
-  than the 12th, which tells day/month from month/day.
+- Times are printed in the app's language, months by name or in numbers alone; see `printed_times`.
+- Blocks with the same superset_id are one superset of their session.
 - A set without reps, distance and time is one that was not done; a literal \n in a note is a line break.
 """
 
@@ -18,20 +18,22 @@ from pathlib import Path
 
 from ops.errors import OperatorError
 from ops.importers.cells import BrokenRowError, Numbers, shown
-from ops.importers.csv_records import Record, TextFile, records, text_file
+from ops.importers.csv_records import Record, TextFile, text_file
 from ops.importers.header import Format, Header, read_header
-from ops.importers.hevy_dates import Dates, numeric_order
 from ops.importers.history import (
     MAX_DISTANCE_M,
     MAX_DURATION_SECONDS,
     MAX_REPS,
     MAX_WEIGHT_KG,
+    NOT_A_SET,
     ImportedSet,
     ParsedHistory,
     SetType,
+    has_numbers,
     performed_set,
 )
-from ops.importers.reading import read_rows
+from ops.importers.printed_times import Dates
+from ops.importers.reading import column_texts, read_rows
 from ops.importers.rows import Row
 from ops.importers.spool import Remarks
 from ops.importers.units import (
@@ -50,7 +52,7 @@ _OPTIONAL = (
     "end_time", "description", "superset_id", "exercise_notes", "set_index", "duration_seconds", "rpe",
     *_WEIGHT_COLUMNS, *_METRES,
 )  # fmt: skip
-_FORMAT = Format("a Hevy export", {name: name for name in _REQUIRED + _OPTIONAL}, _REQUIRED)
+FORMAT = Format("a Hevy export", {name: name for name in _REQUIRED + _OPTIONAL}, _REQUIRED)
 _SET_TYPES: Mapping[str, SetType] = {
     "": "normal",
     "normal": "normal",
@@ -68,38 +70,33 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     OperatorError for a unit that is unknown or contradicts the file, for a file that is not such an export, and
     for one without a single usable row.
     """
+    with text_file(path, FORMAT.expected) as file:
+        return read(file, unit)
+
+
+def read(file: TextFile, unit: str | None) -> ParsedHistory:
+    """Read a Hevy export as `parse` does."""
     asked = asked_unit(unit)
-    with text_file(path, _FORMAT.expected) as file:
-        header = read_header(path, file.first_line(), _FORMAT)
-        weight_column = _one_of(path, header, _WEIGHT_COLUMNS) or _missing_weight(path)
-        distance_column = _one_of(path, header, _METRES)
-        WeightUnits(path, "Hevy", _WEIGHT_COLUMNS[weight_column], asked)
-        remarks = Remarks()
-        reader = _RowReader(header, weight_column, distance_column, _dates(file, header), remarks)
-        return read_rows(file, header, reader.read, remarks)
+    header = read_header(file.path, file.first_line(), FORMAT)
+    weight_column = _one_of(file.path, header, _WEIGHT_COLUMNS) or _missing_weight(file.path)
+    distance_column = _one_of(file.path, header, _METRES)
+    WeightUnits(file.path, "Hevy", _WEIGHT_COLUMNS[weight_column], asked)
+    dates = Dates(column_texts(file, header, "start_time"))
+    remarks = Remarks()
+    reader = _RowReader(header, weight_column, distance_column, dates, remarks)
+    return read_rows(file, header, reader.read, remarks)
 
 
 def _one_of(path: Path, header: Header, columns: Mapping[str, object]) -> str | None:
     """Return which of `columns` the file has; with two of them nothing says which one to believe."""
     present = [column for column in columns if column in header.places]
     if len(present) > 1:
-        raise OperatorError(f"{path}: expected {_FORMAT.expected}; found both {' and '.join(present)}")
+        raise OperatorError(f"{path}: expected {FORMAT.expected}; found both {' and '.join(present)}")
     return present[0] if present else None
 
 
 def _missing_weight(path: Path) -> str:
-    raise OperatorError(f"{path}: expected {_FORMAT.expected} with a column {' or '.join(_WEIGHT_COLUMNS)}")
-
-
-def _dates(file: TextFile, header: Header) -> Dates:
-    place = header.places["start_time"]
-    return Dates(
-        numeric_order(
-            record.fields[place].strip()
-            for record in records(file.lines(), header.delimiter, len(header.places))
-            if record.fields is not None and len(record.fields) > place
-        )
-    )
+    raise OperatorError(f"{path}: expected {FORMAT.expected} with a column {' or '.join(_WEIGHT_COLUMNS)}")
 
 
 class _RowReader:
@@ -126,6 +123,10 @@ class _RowReader:
         started_at = self._dates.read("start_time", cells["start_time"])
         if cells.get("set_index") == "0":
             self._block += 1
+        set_type = _SET_TYPES.get(cells["set_type"].casefold())
+        done = self._set(record.line, set_type or "normal", cells)
+        if set_type is None and not has_numbers(done):
+            raise BrokenRowError(NOT_A_SET)
         return Row(
             line=record.line,
             session_date=started_at.date(),
@@ -135,14 +136,13 @@ class _RowReader:
             exercise=cells["exercise_title"],
             notes=_note(cells.get("exercise_notes", "")),
             session_notes=_note(cells.get("description", "")),
-            done=self._set(record.line, cells),
+            done=done,
             block=self._block,
+            superset=cells.get("superset_id", ""),
+            unknown_mark=cells["set_type"] if set_type is None else None,
         )
 
-    def _set(self, line: int, cells: Mapping[str, str]) -> ImportedSet:
-        set_type = _SET_TYPES.get(cells["set_type"].casefold())
-        if set_type is None:
-            raise BrokenRowError(f"set_type {shown(cells['set_type'])} is not a known kind of set")
+    def _set(self, line: int, set_type: SetType, cells: Mapping[str, str]) -> ImportedSet:
         numbers = self._numbers
         factor = KG_PER_UNIT[_WEIGHT_COLUMNS[self._weight_column]]
         duration = cells.get("duration_seconds", "")

@@ -75,6 +75,14 @@ def performed_set(
     return ImportedSet(line, set_type, weight_kg, reps, distance_m, duration_seconds, rpe, is_completed)
 
 
+def has_numbers(a_set: ImportedSet) -> bool:
+    """Tell whether anything of `a_set` was measured."""
+    return any(
+        number is not None
+        for number in (a_set.weight_kg, a_set.reps, a_set.distance_m, a_set.duration_seconds)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedBlock:
     """Consecutive sets of one exercise; the same exercise may stand in several blocks of a session.

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 from ops.errors import OperatorError
 from ops.importers.assembly import assemble
 from ops.importers.cells import BrokenRowError
 from ops.importers.csv_records import Record, TextFile, records
 from ops.importers.header import Header
-from ops.importers.history import ParsedHistory, SkippedRow
+from ops.importers.history import NOT_A_SET, ParsedHistory, SkippedRow
 from ops.importers.rows import Row, Rows
 from ops.importers.spool import Remarks, SkippedRows
 from ops.importers.tracking import ShownTracking
 
 
 def read_rows(
-    file: TextFile, header: Header, read: Callable[[Record], Row], remarks: Remarks
+    file: TextFile,
+    header: Header,
+    read: Callable[[Record], Row],
+    remarks: Remarks,
+    longest_pause: timedelta | None = None,
 ) -> ParsedHistory:
-    """Return the history of the rows below the header; raises OperatorError where not one is a set."""
+    """Return the history of the rows below the header; raises OperatorError where not one is a set.
+
+    Where each set has a time of its own, a workout goes on until there is no set for the `longest_pause`.
+    """
     rows = Rows()
     skipped = SkippedRows()
     shown = ShownTracking()
@@ -31,10 +39,11 @@ def read_rows(
         rows.add(row)
         if row.done is not None:
             shown.see(row.exercise, row.done)
-    tracking = shown.by_exercise()
-    if not tracking:
+    if not shown:
         _refuse_fruitless(file, rows, skipped)
-    return assemble(rows, tracking, skipped, remarks)
+    if longest_pause is not None:
+        rows.join_workouts(longest_pause)
+    return assemble(rows, shown, skipped, remarks)
 
 
 def data_records(file: TextFile, header: Header) -> Iterator[Record]:
@@ -42,6 +51,14 @@ def data_records(file: TextFile, header: Header) -> Iterator[Record]:
     data = records(file.lines(), header.delimiter, len(header.places))
     next(data)
     return data
+
+
+def column_texts(file: TextFile, header: Header, column: str) -> Iterator[str]:
+    """Yield what stands in `column`, where a row has it."""
+    place = header.places[column]
+    for record in data_records(file, header):
+        if record.fields is not None and len(record.fields) > place:
+            yield record.fields[place].strip()
 
 
 def _refuse_fruitless(file: TextFile, notes: Rows, skipped: SkippedRows) -> None:
@@ -53,7 +70,7 @@ def _refuse_fruitless(file: TextFile, notes: Rows, skipped: SkippedRows) -> None
         )
     first = next(iter(skipped), None)
     if first is None:
-        first = SkippedRow(next(notes.by_session())[0].line, "a note, not a set")
+        first = SkippedRow(next(notes.by_session())[0].line, NOT_A_SET)
     raise OperatorError(
         f"{file.path}: none of its {count} rows is a set; line {first.line}, for one: {first.reason}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +19,8 @@ class Row:
     """A readable row: its set, and what the columns around it say about its block and its session.
 
     `done` is None where the row is a note beside the sets. `block` tells apart two blocks of one exercise that
-    follow each other, where the format can.
+    follow each other, and `superset` names the one that the block belongs to, where the format can.
+    `unknown_mark` is what marks a set whose kind we don't know.
     """
 
     line: int
@@ -32,26 +33,60 @@ class Row:
     session_notes: str
     done: ImportedSet | None
     block: int = 0
+    superset: str = ""
+    unknown_mark: str | None = None
 
 
 _ROWS = """
 create table sessions (
-    id integer primary key, session_date text, started_at text, title text,
+    id integer primary key, session_date text, started_at text, title text, workout integer,
     unique (session_date, started_at, title));
 create table rows (
     session integer, line integer, duration_seconds integer, exercise text, notes text, session_notes text,
-    block integer, set_type text, weight_kg text, reps integer, distance_m text, set_seconds integer, rpe text,
+    block integer, superset text, unknown_mark text, set_type text, weight_kg text, reps integer,
+    distance_m text, set_seconds integer, rpe text,
     is_completed integer,
     primary key (session, line)) without rowid
 """
 _NO_SET = (None,) * 7
+
+# A workout begins where the one before it on its day is long enough ago; it is known by its earliest time.
+_JOIN_WORKOUTS = """
+with starts as (
+    select
+        id, session_date, title, started_at,
+        case
+            when strftime('%s', started_at) - strftime('%s', lag(started_at) over days) < :pause then 0 else 1
+        end as begins
+    from sessions
+    window days as (partition by session_date, title order by started_at)
+),
+numbered as (
+    select id, session_date, title, started_at, sum(begins) over days as number
+    from starts
+    window days as (partition by session_date, title order by started_at rows unbounded preceding)
+),
+joined as (
+    select id, first_value(id) over (partition by session_date, title, number order by started_at) as workout
+    from numbered
+)
+update sessions set workout = joined.workout from joined where joined.id = sessions.id
+"""
+_BY_SESSION = """
+select w.id, r.*, w.session_date, w.started_at, w.title
+from sessions s
+join sessions w on w.id = coalesce(s.workout, s.id)
+join rows r on r.session = s.id
+order by w.id, s.started_at, r.line
+"""
 
 
 class Rows:
     """The readable rows of a file, a session together wherever they stand.
 
     A session is the printed time and title; two workouts that have both in common cannot be told apart and
-    become one. Sessions come in the order in which the file first names them.
+    become one. Sessions come in the order in which the file first names them. Where each set has a time of its own,
+    `join_workouts` makes sessions of them.
     """
 
     def __init__(self) -> None:
@@ -67,10 +102,10 @@ class Rows:
         if session != self._last:
             self._session, self._last = self._session_of(row), session
         self._spool.execute(
-            "insert into rows values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert into rows values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self._session, row.line, row.duration_seconds, row.exercise, row.notes, row.session_notes,
-                row.block, *_set_columns(row.done),
+                row.block, row.superset, row.unknown_mark, *_set_columns(row.done),
             ),
         )  # fmt: skip
         self._count += 1
@@ -79,13 +114,14 @@ class Rows:
         return self._count
 
     def by_session(self) -> Iterator[list[Row]]:
-        """Yield the rows of each session, by line."""
-        found = self._spool.execute(
-            "select r.*, s.session_date, s.started_at, s.title from sessions s join rows r on r.session = s.id"
-            " order by s.id, r.line"
-        )
+        """Yield the rows of each session, by line, or by time where workouts were joined."""
+        found = self._spool.execute(_BY_SESSION)
         for _, columns in groupby(found, key=itemgetter(0)):
             yield [_row(*one) for one in columns]
+
+    def join_workouts(self, longest_pause: timedelta) -> None:
+        """Make one session of what has the same day and title and is less than `longest_pause` apart."""
+        self._spool.execute(_JOIN_WORKOUTS, {"pause": longest_pause.total_seconds()})
 
     def _session_of(self, row: Row) -> int:
         # SQLite takes two nulls for different, so a session without a start has an empty one.
@@ -110,9 +146,10 @@ def _set_columns(done: ImportedSet | None) -> tuple[object, ...]:
 
 
 def _row(
-    _session: int, line: int, duration_seconds: int | None, exercise: str, notes: str, session_notes: str,
-    block: int, set_type: SetType | None, weight_kg: str | None, reps: int | None, distance_m: str | None,
-    set_seconds: int | None, rpe: str | None, is_completed: int, session_date: str, started_at: str, title: str,
+    _workout: int, _session: int, line: int, duration_seconds: int | None, exercise: str, notes: str,
+    session_notes: str, block: int, superset: str, unknown_mark: str | None, set_type: SetType | None,
+    weight_kg: str | None, reps: int | None, distance_m: str | None, set_seconds: int | None, rpe: str | None,
+    is_completed: int, session_date: str, started_at: str, title: str,
 ) -> Row:  # fmt: skip
     done = None
     if set_type is not None:
@@ -122,7 +159,7 @@ def _row(
         )  # fmt: skip
     return Row(
         line, date.fromisoformat(session_date), datetime.fromisoformat(started_at) if started_at else None, title,
-        duration_seconds, exercise, notes, session_notes, done, block,
+        duration_seconds, exercise, notes, session_notes, done, block, superset, unknown_mark,
     )  # fmt: skip
 
 

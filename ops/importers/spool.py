@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ops.errors import OperatorError
-from ops.importers.history import Remark, SkippedRow
+from ops.importers.history import Remark, SkippedRow, Typo
 
 ROWS_AT_ONCE = 1000
 """How many rows of the database's answer are in memory while they go into a spool."""
@@ -119,3 +119,24 @@ class Remarks:
     def __iter__(self) -> Iterator[Remark]:
         for line, text in self._spool.execute("select line, text from remarks order by rowid"):
             yield Remark(line, text)
+
+
+class Typos:
+    """The sets that look like a typo, in the order of their lines."""
+
+    def __init__(self) -> None:
+        self._spool = spool("create table typos (line integer not null, text text not null)")
+        weakref.finalize(self, self._spool.close)
+        self._count = 0
+
+    def add(self, line: int, text: str) -> None:
+        """Add the set on `line`, of which `text` looks like a typo."""
+        self._spool.execute("insert into typos values (?, ?)", (line, text))
+        self._count += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Typo]:
+        for line, text in self._spool.execute("select line, text from typos order by line, rowid"):
+            yield Typo(line, text)

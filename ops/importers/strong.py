@@ -4,6 +4,9 @@ How the format is read, where it leaves a choice:
 
 - A session is one (Date, Workout Name); consecutive rows of one exercise name are one block.
 - A set's Notes become its block's notes, and so does the text of a Note row.
+- Rows that stand between the sets are marked in the app's language. A mark that we don't know is a set's where
+  the row has numbers, except seconds alone on an exercise that has reps elsewhere: that is a rest timer.
+- A file that a spreadsheet saved may have lost the seconds, or the time of day altogether.
 - 0 or empty means "not recorded": Strong prints 0 for what does not apply.
 - The weight unit stands in the header, in each row, or nowhere; then the caller has to name it.
 - A distance without a unit is read as kilometres with kg and as miles with lb, and the history remarks on it.
@@ -16,16 +19,16 @@ from pathlib import Path
 
 from ops.errors import OperatorError
 from ops.importers.cells import shown
-from ops.importers.csv_records import text_file
+from ops.importers.csv_records import TextFile, text_file
 from ops.importers.header import Format, Header, read_header
 from ops.importers.history import ParsedHistory
 from ops.importers.reading import read_rows
 from ops.importers.spool import Remarks
-from ops.importers.strong_names import COLUMN_NAMES, REQUIRED
+from ops.importers.strong_names import COLUMN_NAMES, COLUMN_UNITS, REQUIRED
 from ops.importers.strong_rows import RowReader
 from ops.importers.units import Unit, WeightUnits, asked_unit, metres_per, weight_unit
 
-_FORMAT = Format("a Strong export", COLUMN_NAMES, REQUIRED)
+FORMAT = Format("a Strong export", COLUMN_NAMES, REQUIRED, COLUMN_UNITS)
 _DETAILS_OF_DURATION = frozenset({"", "sec", "secs", "seconds", "s", "sek", "seg", "segundos", "秒"})
 
 
@@ -36,14 +39,19 @@ def parse(path: Path, unit: str | None) -> ParsedHistory:
     OperatorError for a unit that is missing, unknown or contradicts the file, for a file that is not such an
     export, and for one without a single usable row.
     """
+    with text_file(path, FORMAT.expected) as file:
+        return read(file, unit)
+
+
+def read(file: TextFile, unit: str | None) -> ParsedHistory:
+    """Read a Strong export as `parse` does."""
     asked = asked_unit(unit)
-    with text_file(path, _FORMAT.expected) as file:
-        header = read_header(path, file.first_line(), _FORMAT)
-        units = WeightUnits(path, "Strong", _stated_unit(path, header), asked)
-        if "Weight Unit" not in header.places and units.of_file is None:
-            raise units.missing(1)
-        remarks = Remarks()
-        return read_rows(file, header, RowReader(header, units, remarks).read, remarks)
+    header = read_header(file.path, file.first_line(), FORMAT)
+    units = WeightUnits(file.path, "Strong", _stated_unit(file.path, header), asked)
+    if "Weight Unit" not in header.places and units.of_file is None:
+        raise units.missing(1)
+    remarks = Remarks()
+    return read_rows(file, header, RowReader(header, units, remarks).read, remarks)
 
 
 def _stated_unit(path: Path, header: Header) -> Unit | None:
@@ -58,6 +66,6 @@ def _stated_unit(path: Path, header: Header) -> Unit | None:
     ):
         if not is_known:
             raise OperatorError(
-                f"{path}: expected {_FORMAT.expected}; found {column} in {shown(detail)}, not a known unit"
+                f"{path}: expected {FORMAT.expected}; found {column} in {shown(detail)}, not a known unit"
             )
     return weight_unit(weight)

@@ -1,10 +1,8 @@
-"""What the Strong app calls its columns, kinds of sets and hours in each language, as its exports print it."""
+"""What the Strong app calls its columns and hours in each language, as its exports print it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from ops.importers.history import SetType
 
 REQUIRED = ("Date", "Workout Name", "Exercise Name", "Set Order", "Weight", "Reps")
 
@@ -74,18 +72,15 @@ COLUMN_NAMES: Mapping[str, str] = {
     "锻炼备注": "Workout Notes",
 }
 
-# Set Order without spaces, hyphens and underscores, in capitals.
-SET_TYPES: Mapping[str, SetType] = {
-    "W": "warmup",
-    "WARMUP": "warmup",
-    "D": "drop",
-    "DROP": "drop",
-    "DROPSET": "drop",
-    "F": "failure",
-    "FAILURE": "failure",
+# Old versions name these columns after their unit alone.
+COLUMN_UNITS: Mapping[str, tuple[str, str]] = {
+    "kg": ("Weight", "kg"),
+    "lb": ("Weight", "lb"),
+    "lbs": ("Weight", "lb"),
+    "km": ("Distance", "km"),
+    "mi": ("Distance", "mi"),
+    "m": ("Distance", "m"),
 }
-REST_TIMERS = frozenset({"RESTTIMER", "MINUTEURDEREPOS"})
-NOTES = frozenset({"NOTE"})
 
 SECONDS_PER_WORD: Mapping[str, int] = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours", "std", "stunde", "stunden", "heure", "heures"), 3600),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
-from ops.importers.cells import BrokenRowError, Numbers, shown
+from ops.importers.cells import BrokenRowError, Numbers, calendar_day, shown
 from ops.importers.csv_records import Record
 from ops.importers.header import Header
 from ops.importers.history import (
@@ -15,20 +15,21 @@ from ops.importers.history import (
     MAX_DURATION_SECONDS,
     MAX_REPS,
     MAX_WEIGHT_KG,
+    NOT_A_SET,
     ImportedSet,
-    SetType,
+    has_numbers,
     performed_set,
 )
 from ops.importers.rows import Row
+from ops.importers.set_marks import BETWEEN_SETS, REST_TIMERS, SET_TYPES, mark_of
 from ops.importers.spool import Remarks
-from ops.importers.strong_names import NOTES, REST_TIMERS, SECONDS_PER_WORD, SET_TYPES
+from ops.importers.strong_names import SECONDS_PER_WORD
 from ops.importers.units import (
     KG_PER_UNIT,
-    METRES_PER_KILOMETRE,
-    METRES_PER_MILE,
     Unit,
     WeightUnits,
     metres_per,
+    metres_without_unit,
 )
 
 _DATE_TIME = re.compile(
@@ -50,28 +51,37 @@ class RowReader:
     def read(self, record: Record) -> Row:
         """Return the row of `record`; raises BrokenRowError with the reason where it is neither set nor note."""
         cells = self._header.cells(record)
-        # Before anything is measured: a rest timer's seconds are no set's duration.
-        set_type = _set_type(cells["Set Order"])
+        mark = mark_of(cells["Set Order"])
+        if mark in REST_TIMERS and not cells.get("Notes"):
+            raise BrokenRowError(NOT_A_SET)
         if not cells["Exercise Name"]:
             raise BrokenRowError("no exercise name")
-        started_at = _date_time(cells["Date"])
+        day, started_at = _day_and_start(cells["Date"])
+        # Nothing of a rest timer or note is measured: a timer's seconds are no set's duration.
+        done = None if mark in BETWEEN_SETS else self._set(record.line, mark, cells)
+        is_unknown = mark not in SET_TYPES
+        if is_unknown and done is not None and not has_numbers(done):
+            if not cells.get("Notes"):
+                raise BrokenRowError(NOT_A_SET)
+            done = None
         return Row(
             line=record.line,
-            session_date=started_at.date(),
+            session_date=day,
             started_at_local=started_at,
             title=cells["Workout Name"],
             duration_seconds=self._duration(record.line, cells.get("Duration", "")),
             exercise=cells["Exercise Name"],
             notes=cells.get("Notes", ""),
             session_notes=cells.get("Workout Notes", ""),
-            done=None if set_type is None else self._set(record.line, set_type, cells),
+            done=done,
+            unknown_mark=cells["Set Order"] if is_unknown and done is not None else None,
         )
 
-    def _set(self, line: int, set_type: SetType, cells: Mapping[str, str]) -> ImportedSet:
+    def _set(self, line: int, mark: str, cells: Mapping[str, str]) -> ImportedSet:
         numbers = self._numbers
         return performed_set(
             line,
-            set_type,
+            SET_TYPES.get(mark, "normal"),
             weight_kg=self._weight(line, cells),
             reps=numbers.whole("Reps", cells["Reps"], MAX_REPS),
             distance_m=self._distance(line, cells),
@@ -100,10 +110,7 @@ class RowReader:
             if metres is None:
                 raise BrokenRowError(f"Distance Unit {shown(word)} is not a known unit")
         if metres is None:
-            kilometres = self._unit(line, cells) == "kg"
-            metres = METRES_PER_KILOMETRE if kilometres else METRES_PER_MILE
-            word = "kilometres" if kilometres else "miles"
-            self._remarks.add(line, f"distances carry no unit and were read as {word}")
+            metres = metres_without_unit(self._unit(line, cells), line, self._remarks)
         return self._numbers.distance("Distance", text, metres, MAX_DISTANCE_M)
 
     def _duration(self, line: int, text: str) -> int | None:
@@ -118,31 +125,19 @@ class RowReader:
         return duration or None
 
 
-def _set_type(set_order: str) -> SetType | None:
-    """Strong numbers the sets that it counts and marks the others with a letter or a word; None: a note."""
-    if set_order.isdecimal():
-        return "normal"
-    word = re.sub(r"[ _-]", "", set_order).upper()
-    if word in REST_TIMERS:
-        raise BrokenRowError("a rest timer, not a set")
-    if word in NOTES:
-        return None
-    if word not in SET_TYPES:
-        raise BrokenRowError(f"Set Order {shown(set_order)} is neither a number nor a known kind of set")
-    return SET_TYPES[word]
-
-
-def _date_time(text: str) -> datetime:
+def _day_and_start(text: str) -> tuple[date, datetime | None]:
+    """Return the printed day, and the time on it where one is printed."""
     match = _DATE_TIME.fullmatch(text)
-    if match is not None:
-        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-        try:
-            if match[7] is not None:
-                hour = _hour_of_day(hour, is_pm=match[7] in "Pp")
-            return datetime(year, month, day, hour, minute, second)
-        except ValueError:
-            pass
-    raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31 18:30:00")
+    if match is None:
+        return calendar_day("Date", text, like="2024-12-31 18:30:00"), None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    try:
+        if match[7] is not None:
+            hour = _hour_of_day(hour, is_pm=match[7] in "Pp")
+        started_at = datetime(year, month, day, hour, minute, second)
+    except ValueError as error:
+        raise BrokenRowError(f"Date {shown(text)} is not like 2024-12-31 18:30:00") from error
+    return started_at.date(), started_at
 
 
 def _hour_of_day(hour: int, *, is_pm: bool) -> int:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from ops.errors import OperatorError
 from ops.importers.cells import BrokenRowError, shown
+from ops.importers.spool import Remarks
 
 Unit = Literal["kg", "lb"]
 
@@ -18,7 +19,7 @@ METRES_PER_MILE = Decimal("1609.344")
 
 _WEIGHT_WORDS: Mapping[str, Unit] = {
     "kg": "kg", "kgs": "kg", "kilogram": "kg", "kilograms": "kg",
-    "lb": "lb", "lbs": "lb", "pound": "lb", "pounds": "lb",
+    "lb": "lb", "lbs": "lb", "pound": "lb", "pounds": "lb", "кг": "kg", "公斤": "kg", "千克": "kg", "磅": "lb",
 }  # fmt: skip
 _METRES_PER_WORD: Mapping[str, Decimal] = {
     "m": Decimal(1), "meter": Decimal(1), "meters": Decimal(1), "metre": Decimal(1), "metres": Decimal(1),
@@ -38,9 +39,8 @@ def asked_unit(unit: str | None) -> Unit | None:
     """Return the `--unit` option; raises OperatorError where it is no unit."""
     if unit is None:
         return None
-    for known in KG_PER_UNIT:
-        if unit == known:
-            return known
+    if (known := weight_unit(unit)) is not None:
+        return known
     raise OperatorError(f"unknown weight unit {shown(unit)}: pass --unit kg or --unit lb")
 
 
@@ -52,6 +52,13 @@ def weight_unit(word: str) -> Unit | None:
 def metres_per(word: str) -> Decimal | None:
     """Return how many metres the unit of distance `word` has."""
     return _METRES_PER_WORD.get(word.strip().strip(".").casefold())
+
+
+def metres_without_unit(weights: Unit, line: int, remarks: Remarks) -> Decimal:
+    """Return how many metres a distance has whose unit stands nowhere, by the unit of the weights, and say so."""
+    is_metric = weights == "kg"
+    remarks.add(line, f"distances carry no unit and were read as {'kilometres' if is_metric else 'miles'}")
+    return METRES_PER_KILOMETRE if is_metric else METRES_PER_MILE
 
 
 class WeightUnits:

@@ -10,7 +10,8 @@ import pytest
 from ops.errors import OperatorError
 from ops.importers.cells import BrokenRowError
 from ops.importers.hevy import parse
-from ops.importers.hevy_dates import Dates, numeric_order
+from ops.importers.history import NOT_A_SET
+from ops.importers.printed_times import Dates
 
 COLUMNS = (
     "title,start_time,end_time,description,exercise_title,superset_id,exercise_notes,set_index,set_type,"
@@ -45,9 +46,10 @@ def row(
     distance="",
     seconds="",
     rpe="",
+    superset="",
 ):
     return (
-        f'"{title}","{start}","{end}","{description}","{exercise}",,"{notes}",{index},"{set_type}",'
+        f'"{title}","{start}","{end}","{description}","{exercise}",{superset},"{notes}",{index},"{set_type}",'
         f"{weight},{reps},{distance},{seconds},{rpe}"
     )
 
@@ -136,9 +138,30 @@ def test_set_types(export, printed, set_type):
     assert done.set_type == set_type
 
 
-def test_an_unknown_set_type_costs_its_row(export):
-    history = parse(export(row(), row(set_type="myo")), None)
-    assert reasons(history) == [(3, 'set_type "myo" is not a known kind of set')]
+def test_an_unknown_set_type_is_a_normal_set_and_said(export):
+    history = parse(export(row(), row(set_type="myo"), row(set_type="myo", weight="", reps="")), None)
+    assert [done.set_type for done in sets(history)] == ["normal", "normal"]
+    assert [(remark.line, remark.text) for remark in history.remarks] == [
+        (3, '"myo" is no mark of a set that is known: read as a normal set')
+    ]
+    assert reasons(history) == [(4, NOT_A_SET)]
+
+
+def test_supersets_are_numbered_in_each_session(export):
+    lines = [
+        row(exercise="Bench", superset="7"), row(exercise="Bench", superset="7", index="1"),
+        row(exercise="Row", superset="7"), row(exercise="Dip"), row(exercise="Curl", superset="0"),
+        row(exercise="Press", superset="0"), row(exercise="Squat", superset="1", start="1 Jul 2025, 19:56", end=""),
+    ]  # fmt: skip
+    first, second = parse(export(*lines), None).sessions
+    assert [(block.exercise, block.superset, len(block.sets)) for block in first.blocks] == [
+        ("Bench", 1, 2),
+        ("Row", 1, 1),
+        ("Dip", None, 1),
+        ("Curl", 2, 1),
+        ("Press", 2, 1),
+    ]
+    assert [(block.exercise, block.superset) for block in second.blocks] == [("Squat", 1)]
 
 
 def test_set_index_zero_begins_another_block_of_the_same_exercise(export):
@@ -230,7 +253,7 @@ def test_a_broken_row_is_skipped_and_the_rest_goes_in(export, broken, reason):
     ],
 )
 def test_the_same_time_in_many_languages(printed):
-    assert Dates(numeric_order([printed])).read("start_time", printed) == datetime(2025, 6, 30, 19, 56)
+    assert Dates([printed]).read("start_time", printed) == datetime(2025, 6, 30, 19, 56)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +267,7 @@ def test_the_same_time_in_many_languages(printed):
 )  # fmt: skip
 def test_abbreviated_months(abbreviations, month):
     for word in abbreviations.split():
-        assert Dates(None).read("start_time", f"5 {word} 2025, 06:07") == datetime(2025, month, 5, 6, 7)
+        assert Dates([]).read("start_time", f"5 {word} 2025, 06:07") == datetime(2025, month, 5, 6, 7)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +276,7 @@ def test_abbreviated_months(abbreviations, month):
 )  # fmt: skip
 def test_times_that_cannot_be_told(printed):
     with pytest.raises(BrokenRowError, match="is not like 31 Dec 2024, 18:30"):
-        Dates(None).read("start_time", printed)
+        Dates([]).read("start_time", printed)
 
 
 @pytest.mark.parametrize(

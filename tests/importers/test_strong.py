@@ -8,7 +8,9 @@ from decimal import Decimal
 import pytest
 
 from ops.errors import OperatorError
+from ops.importers.history import NOT_A_SET, ImportedSet
 from ops.importers.strong import parse
+from ops.importers.tracking import contradiction
 
 HEADER = (
     "Date,Workout Name,Duration,Exercise Name,Set Order,Weight,Reps,Distance,Seconds,Notes,Workout Notes,RPE"
@@ -93,7 +95,7 @@ def test_the_first_session_of_a_real_file_is_read_as_printed(real_file):
 def test_tracking_of_a_real_file(real_file):
     tracking = parse(real_file("strong-kg-olympic-lifting.csv"), "kg").tracking
     assert tracking["Snatch (Barbell)"] == "weight_reps"
-    assert tracking["Push Up"] == "reps_only"
+    assert tracking["Push Up"] == "bodyweight_reps"
     assert tracking["Aerobics"] == "duration"
     assert tracking["Swimming"] == "distance_duration"
 
@@ -136,7 +138,7 @@ def test_distances_follow_the_unit_and_are_remarked_on(strong_file, unit, metres
     assert word in remark.text
 
 
-@pytest.mark.parametrize("unit", [None, "st", "KG", ""])
+@pytest.mark.parametrize("unit", [None, "st", ""])
 def test_a_missing_or_unknown_unit_is_asked_for(strong_file, unit):
     with pytest.raises(OperatorError, match="pass --unit kg or --unit lb"):
         parse(strong_file(GOOD), unit)
@@ -317,8 +319,8 @@ def test_columns_are_found_by_name(tmp_path):
         (row(distance="-1"), 'Distance "-1" is negative'),
         (row(rpe="11"), 'RPE "11" is not between 0 and 10'),
         (row(exercise=""), "no exercise name"),
-        (row(order="?"), 'Set Order "?" is neither a number nor a known kind of set'),
-        (row(order="Rest Timer", weight="0", reps="0", seconds="90"), "a rest timer, not a set"),
+        (row(order="?", weight="0", reps="0"), NOT_A_SET),
+        (row(order="Rest Timer", weight="0", reps="0", seconds="90"), NOT_A_SET),
         (row(workout='Pu"sh'), "broken quotes"),
     ],
 )
@@ -361,7 +363,8 @@ def test_reps_printed_with_a_decimal_point(strong_file):
     [
         ([{"weight": "60", "reps": "8"}], "weight_reps"),
         ([{"weight": "0", "reps": "8"}, {"weight": "5", "reps": "8"}], "weight_reps"),
-        ([{"weight": "0", "reps": "8"}], "reps_only"),
+        ([{"weight": "0", "reps": "8"}], "bodyweight_reps"),
+        ([{"weight": "0", "reps": "8"}, {"weight": "20", "reps": "0"}], "bodyweight_reps"),
         ([{"weight": "-20", "reps": "8"}, {"weight": "0", "reps": "6"}], "assisted_reps"),
         ([{"weight": "0", "reps": "0", "seconds": "60"}], "duration"),
         ([{"weight": "0", "reps": "0", "seconds": "60", "distance": "1"}], "distance_duration"),
@@ -369,6 +372,8 @@ def test_reps_printed_with_a_decimal_point(strong_file):
         ([{"weight": "20", "reps": "0", "seconds": "60"}], "weight_duration"),
         ([{"weight": "20", "reps": "0", "distance": "0.04"}], "weight_distance"),
         ([{"weight": "20", "reps": "0"}], "weight_reps"),
+        ([{"weight": "20", "reps": "0"}, {"weight": "0", "reps": "0", "seconds": "60"}], "weight_duration"),
+        ([{"weight": "20", "reps": "0"}, {"weight": "0", "reps": "0", "distance": "1"}], "weight_distance"),
         ([{"weight": "0", "reps": "0"}], "weight_reps"),
         ([{"weight": "0", "reps": "0", "seconds": "60"}, {"weight": "60", "reps": "8"}], "weight_reps"),
     ],
@@ -386,14 +391,34 @@ def test_assistance_stays_negative_in_the_history(strong_file):
 def test_assistance_on_a_loaded_exercise_is_reported(strong_file):
     history = parse(strong_file(row(weight="20"), row(order="2", weight="-20")), "kg")
     assert reasons(history) == [
-        (3, 'a negative weight (assistance) on "Bench", which is tracked as weight_reps')
+        (
+            3,
+            'a negative weight (assistance) on "Bench", which is tracked as weight_reps: give assisted sets an'
+            " exercise of their own in the app, or correct the sign, and import again",
+        )
     ]
 
 
-def test_a_weight_on_an_exercise_without_weight_is_reported(strong_file):
-    history = parse(strong_file(row(weight="0"), row(order="2", weight="20", reps="0")), "kg")
-    assert reasons(history) == [(3, 'a weight on "Bench", which is tracked as reps_only')]
-    assert history.taken + len(history.skipped) == history.data_rows == 2
+@pytest.mark.parametrize(
+    ("weight", "tracking", "reason"),
+    [
+        (20, "reps_only", 'a weight on "Bench", which is tracked as reps_only: change that with'),
+        (-20, "duration", 'a negative weight (assistance) on "Bench", which is tracked as duration: give'),
+        (
+            -20,
+            "weight_reps",
+            'a negative weight (assistance) on "Bench", which is tracked as weight_reps: give',
+        ),
+        (20, "assisted_reps", None),
+        (-20, "assisted_reps", None),
+        (20, "bodyweight_reps", None),
+        (None, "duration", None),
+    ],
+)
+def test_which_weights_contradict_a_tracking(weight, tracking, reason):
+    a_set = ImportedSet(2, weight_kg=None if weight is None else Decimal(weight), reps=8)
+    found = contradiction(a_set, "Bench", tracking)
+    assert found is None if reason is None else found.startswith(reason)
 
 
 # --- files that are something else
@@ -409,6 +434,7 @@ def write(tmp_path, content):
     ("content", "found"),
     [
         (b"", "is empty"),
+        (b"PK\x03\x04\x14\x00", "is a zip archive: unpack it and import the file in it"),
         (b" \n\n", "is empty"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "is not UTF-8 or UTF-16 text"),
         (b"abc\x00def", "is a binary file"),
@@ -448,7 +474,9 @@ def test_another_file_is_refused_in_one_line_that_says_what_was_expected(tmp_pat
 def test_a_missing_file_and_a_directory(tmp_path):
     with pytest.raises(OperatorError, match="no such file; expected a Strong export"):
         parse(tmp_path / "missing.csv", "kg")
-    with pytest.raises(OperatorError, match="is a directory; expected a Strong export"):
+    with pytest.raises(
+        OperatorError, match="is a directory: import the file in it; expected a Strong export"
+    ):
         parse(tmp_path, "kg")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.errors import OperatorError
+from ops.importers.history import NOT_A_SET
 from ops.importers.strong import parse
 
 COLUMNS = (
@@ -130,6 +130,47 @@ def test_an_unknown_unit_costs_its_row(export):
     ]
 
 
+LEGACY = "Date,Workout Name,Exercise Name,Set Order,{},Reps,{},Seconds,Notes"
+
+
+@pytest.mark.parametrize(
+    ("weight", "distance", "kilograms", "metres"),
+    [("kg", "km", "100", "2000"), ("lb", "mi", "45.36", "3218.69"), ("Kg", "mi", "100", "3218.69")],
+)
+def test_old_exports_name_a_column_after_its_unit(export, weight, distance, kilograms, metres):
+    history = parse(
+        export(
+            LEGACY.format(weight, distance),
+            "2014-01-08 18:30:00,Push,Bench,0,100,8,0,0,",
+            "2014-01-08 18:30:00,Push,Bench,1,100,8,0,0,",
+            "2014-01-08 18:30:00,Push,Run,0,0,0,2,900,",
+        ),
+        None,
+    )
+    first, second, run = next(iter(history.sessions)).sets()
+    assert first.weight_kg == second.weight_kg == Decimal(kilograms)
+    assert run.distance_m == Decimal(metres)
+    assert [len(block.sets) for block in next(iter(history.sessions)).blocks] == [2, 1]
+    assert [*history.remarks] == []
+
+
+def test_two_columns_of_weights_are_refused(export):
+    with pytest.raises(OperatorError, match='found twice the column "lb"'):
+        parse(export(LEGACY.format("kg", "lb"), "2014-01-08 18:30:00,Push,Bench,0,100,8,220,0,"), None)
+
+
+@pytest.mark.parametrize("unit", ["kg", "KG", "Kgs", "kilograms", "кг"])
+def test_words_for_kilograms(export, unit):
+    line = "2024-01-08 18:30:00,Push,1h,Bench,1,60,8,0,0,,,"
+    assert weights(parse(export(COLUMNS, line), unit)) == [60]
+
+
+@pytest.mark.parametrize("unit", ["lb", "lbs", "LB", "Lbs.", "pounds", "Pound"])
+def test_words_for_pounds(export, unit):
+    line = "2024-01-08 18:30:00,Push,1h,Bench,1,135,8,0,0,,,"
+    assert weights(parse(export(COLUMNS, line), unit)) == [Decimal("61.23")]
+
+
 # --- languages
 
 LOCALISED = {
@@ -209,6 +250,11 @@ def test_clocks(export, printed, hour):
     assert session.session_date == date(2024, 1, 8)
 
 
+def test_a_day_without_a_time(export):
+    [session] = parse(export(COLUMNS, "2024-01-08,Push,1h,Bench,1,60,8,0,0,,,"), "kg").sessions
+    assert (session.session_date, session.started_at_local) == (date(2024, 1, 8), None)
+
+
 @pytest.mark.parametrize(
     "printed",
     ["2024-01-08 13:30:00 PM", "2024-01-08 0:30:00 AM", "2024-01-08 25:30:00", "2024-13-08 18:30:00"],
@@ -227,6 +273,16 @@ def test_clocks_that_do_not_exist(export, printed):
         (";", "-20,5", "-20.5"),
         (",", '"62,5"', "62.5"),
         (",", '"27,215519999999998"', "27.22"),
+        (",", '"1,050.5"', "1050.5"),
+        (",", '"1.050,5"', "1050.5"),
+        (",", '"-1,050.5"', "-1050.5"),
+        (",", "1 050.5", "1050.5"),
+        (",", "1\u202f050", "1050"),
+        (",", "1'050.5", "1050.5"),
+        (";", "1.050,5", "1050.5"),
+        (";", "1,050.5", "1050.5"),
+        (";", "1 050,5", "1050.5"),
+        (";", "1.050", "1.05"),
     ],
 )
 def test_decimal_commas(export, delimiter, printed, kilograms):
@@ -246,10 +302,77 @@ def test_a_comma_that_may_group_thousands_is_not_guessed(export):
 # --- rows that are no sets
 
 
-def test_rest_timers_in_french(export):
+@pytest.mark.parametrize(
+    "mark",
+    ["Rest Timer", "Ruhezeit", "Minuteur de repos", "Temporizador de descanso", "Tempo de descanso", "Timer di riposo",
+     "Таймер отдыха", "休息计时器", "レストタイマー", "휴식 타이머"],
+)  # fmt: skip
+def test_rest_timers_in_the_languages_of_the_app(export, mark):
     line = "2024-01-08 18:30:00,Push,1h,Bench,{},60,8,0,90,,,"
-    history = parse(export(COLUMNS, line.format("1"), line.format("Minuteur de repos")), "kg")
-    assert [(row.line, row.reason) for row in history.skipped] == [(3, "a rest timer, not a set")]
+    history = parse(export(COLUMNS, line.format("1"), line.format(mark)), "kg")
+    assert [(row.line, row.reason) for row in history.skipped] == [(3, NOT_A_SET)]
+    assert not next(iter(history.skipped)).is_set
+
+
+def numbers(weight="0", reps="0", distance="0", seconds="0"):
+    return f"{weight},{reps},{distance},{seconds}"
+
+
+@pytest.mark.parametrize(
+    ("measured", "exercise", "is_set"),
+    [
+        (numbers(), "Bench", False),
+        (numbers(weight="60", reps="8"), "Bench", True),
+        (numbers(reps="8"), "Bench", True),
+        (numbers(seconds="90"), "Bench", False),  # which has reps elsewhere
+        (numbers(weight="60", seconds="90"), "Bench", True),
+        (numbers(seconds="90"), "Plank", True),
+        (numbers(distance="1", seconds="90"), "Plank", True),
+    ],
+)
+def test_an_unknown_mark_is_a_set_where_its_row_has_numbers(export, measured, exercise, is_set):
+    line = "2024-01-08 18:30:00,Push,1h,{},{},{},,,"
+    history = parse(
+        export(
+            COLUMNS,
+            line.format("Bench", "1", numbers(weight="60", reps="8")),
+            line.format("Plank", "1", numbers(seconds="60")),
+            line.format(exercise, "Lepo", measured),
+        ),
+        "kg",
+    )
+    assert [(row.line, row.reason) for row in history.skipped] == ([] if is_set else [(4, NOT_A_SET)])
+    assert [(remark.line, remark.text) for remark in history.remarks if "Lepo" in remark.text] == (
+        [(4, '"Lepo" is no mark of a set that is known: read as a normal set')] if is_set else []
+    )
+    assert history.taken + len(history.skipped) == history.data_rows == 3
+    assert {a_set.set_type for session in history.sessions for a_set in session.sets()} == {"normal"}
+
+
+def test_180_rest_timers_of_an_unknown_word_have_one_reason(export):
+    line = "2024-01-08 18:30:00,Push,1h,Bench,{},{},,,"
+    pairs = [line.format("1", "60,8,0,0"), line.format("Lepo", "0,0,0,90")] * 180
+    history = parse(export(COLUMNS, *pairs), "kg")
+    assert (history.taken, len(history.skipped)) == (180, 180)
+    assert {row.reason for row in history.skipped} == {NOT_A_SET}
+    assert [*history.remarks] == []
+
+
+@pytest.mark.parametrize("mark", ["Ruhezeit", "Lepo", "Note"])
+def test_a_text_between_the_sets_is_kept_whatever_marks_it(export, mark):
+    line = '2024-01-08 18:30:00,Push,1h,Bench,{},{},0,{},"{}",,'
+    history = parse(
+        export(COLUMNS, line.format("1", "60,8", "0", ""), line.format(mark, "0,0", "90", "elbows in")), "kg"
+    )
+    assert next(iter(history.sessions)).blocks[0].notes == "elbows in"
+    assert [row.reason for row in history.skipped] == [NOT_A_SET]
+
+
+@pytest.mark.parametrize("mark", ["0", "1", "1.0", "1,0", "007"])
+def test_a_number_is_the_place_of_a_set(export, mark):
+    line = f'2024-01-08 18:30:00,Push,1h,Bench,"{mark}",60,0,0,0,,,'
+    history = parse(export(COLUMNS, line), "kg")
+    assert (history.taken, len(history.skipped), len(history.remarks)) == (1, 0, 0)
 
 
 def test_the_text_of_a_note_row_is_kept_with_its_exercise(export):
@@ -269,10 +392,8 @@ def test_the_text_of_a_note_row_is_kept_with_its_exercise(export):
         ("Bench", "elbows in\nslow"),
         ("Row", None),
     ]
-    assert [(row.line, re.sub("^a note, not a set: ", "", row.reason)) for row in history.skipped] == [
-        (2, "its text is kept with the sets beside it"),
-        (5, "and no set beside it"),
-    ]
+    assert session.notes == "Dip: tomorrow"
+    assert [(row.line, row.reason) for row in history.skipped] == [(2, NOT_A_SET), (5, NOT_A_SET)]
     assert history.taken + len(history.skipped) == history.data_rows == 4
 
 
@@ -284,6 +405,9 @@ def test_a_session_of_notes_alone_is_no_session(export):
     )
     assert len(history.sessions) == 1
     assert history.taken == 1
+    assert [(remark.line, remark.text) for remark in history.remarks] == [
+        (3, "the text of notes in a workout without a set is not kept")
+    ]
 
 
 def test_a_file_of_notes_alone_is_refused(export):

@@ -1,0 +1,228 @@
+"""Reads any file of one row a set, whose columns the caller names: `date=Day,exercise=Lift,weight=Kilos,reps=Reps`.
+
+How the format is read, where it leaves a choice:
+
+- Only the columns that are named are read; the history remarks on the others.
+- A unit stands in the brackets of a column's name, in a column of its own, or the caller names it. Distances without
+  one are kilometres with kg and miles with lb, as in Strong's files.
+- Rows of one day and title that are less than three hours apart are one workout; without a time of day those of a day.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+
+from ops.errors import OperatorError
+from ops.importers.cells import BrokenRowError, Numbers, shown
+from ops.importers.csv_records import Record, TextFile
+from ops.importers.fitbod import LONGEST_PAUSE
+from ops.importers.header import Header, best_delimiter, header_cells, name_and_unit
+from ops.importers.history import (
+    MAX_DISTANCE_M,
+    MAX_DURATION_SECONDS,
+    MAX_REPS,
+    MAX_WEIGHT_KG,
+    NOT_A_SET,
+    ImportedSet,
+    ParsedHistory,
+    has_numbers,
+    performed_set,
+)
+from ops.importers.printed_times import Dates
+from ops.importers.reading import column_texts, read_rows
+from ops.importers.rows import Row
+from ops.importers.set_marks import COUNTED, SET_TYPES, mark_of
+from ops.importers.spool import Remarks
+from ops.importers.units import (
+    KG_PER_UNIT,
+    Unit,
+    WeightUnits,
+    asked_unit,
+    metres_per,
+    metres_without_unit,
+    weight_unit,
+)
+
+EXPECTED = "a CSV file with the columns that --columns names"
+HOW_TO_NAME_COLUMNS = (
+    "--format csv --columns date=...,exercise=...,weight=...,reps=... with the names of its columns"
+)
+_REQUIRED = ("date", "exercise")
+_MEASURES = ("weight", "reps", "distance", "duration")
+_OPTIONAL = (*_MEASURES, "time", "unit", "distance_unit", "title", "notes", "set_type", "rpe")
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?(?: ?([ap])\.?m\.?)?", re.IGNORECASE)
+
+
+def columns_option(text: str | None) -> Mapping[str, str]:
+    """Return the option `--columns` as what each of our columns is called in the file.
+
+    A name with a comma stands in double quotes: `date=Day,"weight=Weight, kg"`. Raises OperatorError where it is
+    missing or not like that.
+    """
+    if not text:
+        raise OperatorError(
+            f"--format csv reads what its columns are called from --columns: pass {HOW_TO_NAME_COLUMNS}"
+        )
+    columns: dict[str, str] = {}
+    for pair in next(csv.reader([text], skipinitialspace=True)):
+        ours, sign, theirs = (part.strip() for part in pair.partition("="))
+        if not sign or not theirs:
+            raise OperatorError(f"--columns {shown(pair)} is not like weight=Kilos")
+        if ours not in _REQUIRED + _OPTIONAL:
+            raise OperatorError(
+                f"--columns: unknown column {shown(ours)}: name {', '.join(_REQUIRED + _OPTIONAL)}"
+            )
+        if ours in columns:
+            raise OperatorError(f"--columns names {ours} twice")
+        columns[ours] = theirs
+    missing = [name for name in _REQUIRED if name not in columns]
+    if missing or not columns.keys() & set(_MEASURES):
+        missing += [] if columns.keys() & set(_MEASURES) else [" or ".join(_MEASURES)]
+        raise OperatorError(f"--columns does not name {' and '.join(missing)}")
+    return columns
+
+
+def read(file: TextFile, unit: str | None, columns: Mapping[str, str]) -> ParsedHistory:
+    """Read a file whose columns are called as `columns` says; its weights are in `unit` where it does not say itself.
+
+    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    OperatorError for a unit that is missing, unknown or contradicts the file, for a column that is not there, and
+    for a file without a single usable row.
+    """
+    asked = asked_unit(unit)
+    remarks = Remarks()
+    header = _header(file.path, file.first_line(), columns, remarks)
+    units = WeightUnits(file.path, "csv", _stated_unit(file.path, header, columns), asked)
+    if "weight" in columns and "unit" not in columns and units.of_file is None:
+        raise units.missing(1)
+    reader = _RowReader(header, units, Dates(column_texts(file, header, "date")), remarks)
+    return read_rows(file, header, reader.read, remarks, LONGEST_PAUSE)
+
+
+def _header(path: Path, line: str, columns: Mapping[str, str], remarks: Remarks) -> Header:
+    """Return where the named columns stand; the places of the others are known by their own names."""
+    delimiter = best_delimiter(line)
+    printed = header_cells(line, delimiter)
+    places: dict[str, int] = {}
+    for ours, theirs in columns.items():
+        found = [place for place, cell in enumerate(printed) if cell.casefold() == theirs.casefold()]
+        if len(found) != 1:
+            problem = "has no column" if not found else "has more than one column"
+            raise OperatorError(
+                f"{path}: {problem} {shown(theirs)}; its columns are {', '.join(map(shown, printed))}"
+            )
+        places[ours] = found[0]
+    if len(set(places.values())) < len(places):
+        raise OperatorError(f"{path}: --columns names one column of the file twice")
+    unused = [cell for place, cell in enumerate(printed) if place not in places.values()]
+    if unused:
+        remarks.add(1, f"columns that --columns does not name are not read: {', '.join(map(shown, unused))}")
+    details = {ours: name_and_unit(printed[place])[1] for ours, place in places.items()}
+    others = {f"not read {place}": place for place in range(len(printed)) if place not in places.values()}
+    return Header(delimiter, places | others, details)
+
+
+def _stated_unit(path: Path, header: Header, columns: Mapping[str, str]) -> Unit | None:
+    """Return the unit in the name of the weight's column, which may also be the name itself."""
+    name = columns.get("weight", "")
+    return weight_unit(header.details.get("weight", "")) or weight_unit(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    day: date
+    at: datetime | None
+
+
+class _RowReader:
+    def __init__(self, header: Header, units: WeightUnits, dates: Dates, remarks: Remarks) -> None:
+        self._header = header
+        self._units = units
+        self._dates = dates
+        self._remarks = remarks
+        self._numbers = Numbers(header.delimiter)
+        self._metres = metres_per(header.details.get("distance", ""))
+
+    def read(self, record: Record) -> Row:
+        cells = self._header.cells(record)
+        if not cells["exercise"]:
+            raise BrokenRowError("no exercise")
+        mark = mark_of(cells.get("set_type") or COUNTED)
+        set_type = SET_TYPES.get(mark)
+        start = self._start(cells)
+        done = self._set(record.line, mark, cells)
+        if set_type is None and not has_numbers(done):
+            raise BrokenRowError(NOT_A_SET)
+        return Row(
+            line=record.line,
+            session_date=start.day,
+            started_at_local=start.at,
+            title=cells.get("title", ""),
+            duration_seconds=None,
+            exercise=cells["exercise"],
+            notes=cells.get("notes", ""),
+            session_notes="",
+            done=done,
+            unknown_mark=cells["set_type"] if set_type is None else None,
+        )
+
+    def _start(self, cells: Mapping[str, str]) -> _Start:
+        day, at = self._dates.day_and_time("date", cells["date"])
+        if clock := cells.get("time", ""):
+            at = _clock(clock)
+        return _Start(day, None if at is None else datetime.combine(day, at))
+
+    def _set(self, line: int, mark: str, cells: Mapping[str, str]) -> ImportedSet:
+        numbers = self._numbers
+        return performed_set(
+            line,
+            SET_TYPES.get(mark, "normal"),
+            weight_kg=self._weight(line, cells),
+            reps=numbers.whole("reps", cells.get("reps", ""), MAX_REPS),
+            distance_m=self._distance(line, cells),
+            duration_seconds=numbers.seconds("duration", cells.get("duration", ""), MAX_DURATION_SECONDS),
+            rpe=numbers.rpe("rpe", cells.get("rpe", "")),
+        )
+
+    def _weight(self, line: int, cells: Mapping[str, str]) -> Decimal | None:
+        text = cells.get("weight", "")
+        if not self._numbers.number("weight", text):
+            return None
+        return self._numbers.measure("weight", text, KG_PER_UNIT[self._unit(line, cells)], MAX_WEIGHT_KG)
+
+    def _unit(self, line: int, cells: Mapping[str, str]) -> Unit:
+        return self._units.of_row("unit", cells.get("unit", ""), line)
+
+    def _distance(self, line: int, cells: Mapping[str, str]) -> Decimal | None:
+        text = cells.get("distance", "")
+        if not self._numbers.number("distance", text):
+            return None
+        metres = self._metres
+        if word := cells.get("distance_unit", ""):
+            metres = metres_per(word)
+            if metres is None:
+                raise BrokenRowError(f"distance_unit {shown(word)} is not a known unit")
+        if metres is None:
+            metres = metres_without_unit(self._unit(line, cells), line, self._remarks)
+        return self._numbers.distance("distance", text, metres, MAX_DISTANCE_M)
+
+
+def _clock(text: str) -> time:
+    match = _CLOCK.fullmatch(text.replace("\u202f", " "))
+    if match is not None:
+        hour, minute, second = (int(part or 0) for part in match.groups()[:3])
+        if match[4] is not None and 1 <= hour <= 12:
+            hour = hour % 12 + (12 if match[4] in "pP" else 0)
+        elif match[4] is not None:
+            hour = 24  # which no clock has
+        try:
+            return time(hour, minute, second)
+        except ValueError:
+            pass
+    raise BrokenRowError(f"time {shown(text)} is not like 18:30")
