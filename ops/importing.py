@@ -59,6 +59,7 @@ def import_file(
     time_zone(timezone)
     if lifter is not None and format != MEETS:
         raise OperatorError(f"--lifter is only for --format {MEETS}")
+    formats.refuse_foreign_options(format, columns, source)
     if format == formats.AUTO:
         format = formats.recognised_file(file)
     if format == CATALOG:
@@ -166,7 +167,7 @@ def read_with_source(
             f"{_NO_HISTORIES[format]} is no history: import it with stats-refresh import --format {format}"
         )
     if format not in (formats.AUTO, *formats.HISTORIES):
-        known = " or ".join([formats.AUTO, *formats.HISTORIES, *_NO_HISTORIES])
+        known = " or ".join([*formats.HISTORIES, *_NO_HISTORIES, formats.AUTO])
         raise OperatorError(f'unknown format "{format}": pass --format {known}')
     with temporary_space():
         return formats.read_history(file, format, unit, columns, source)

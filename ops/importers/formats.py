@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -58,9 +59,7 @@ def read_history(
     `format` is one of `HISTORIES` or `AUTO`. Raises OperatorError where the file is not of it, or an option does not
     belong to it.
     """
-    if format != CSV and (columns or source):
-        option = "--columns" if columns else "--source"
-        raise OperatorError(f"{option} is only for --format {CSV}")
+    refuse_foreign_options(format, columns, source)
     if format == CSV:
         named = generic_csv.columns_option(columns)
         provider = _source(source)
@@ -73,12 +72,19 @@ def read_history(
         return found, _READERS[found].read(file, unit)
 
 
+def refuse_foreign_options(format: str, columns: str | None, source: str | None) -> None:
+    """Raise OperatorError for an option that only a csv file has."""
+    for option, value in (("--columns", columns), ("--source", source)):
+        if value is not None and format != CSV:
+            raise OperatorError(f"{option} is only for --format {CSV}")
+
+
 def recognised_file(path: Path) -> str:
     """Return the format of the file, of histories and others; raises OperatorError where it is none that is read.
 
     A pipe gives its content once, so what it holds is known only to who reads it: `auto`.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         return AUTO
     with text_file(path, _EXPECTED) as file:
         return recognised(path, file.first_line())

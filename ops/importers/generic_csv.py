@@ -37,7 +37,7 @@ from ops.importers.history import (
 from ops.importers.printed_times import Dates
 from ops.importers.reading import column_texts, read_rows
 from ops.importers.rows import Row
-from ops.importers.set_marks import COUNTED, SET_TYPES, mark_of
+from ops.importers.set_marks import BETWEEN_SETS, COUNTED, SET_TYPES, is_rest, mark_of
 from ops.importers.spool import Remarks
 from ops.importers.units import (
     KG_PER_UNIT,
@@ -157,7 +157,7 @@ class _RowReader:
         set_type = SET_TYPES.get(mark)
         start = self._start(cells)
         done = self._set(record.line, mark, cells)
-        if set_type is None and not has_numbers(done):
+        if set_type is None and (mark in BETWEEN_SETS or is_rest(mark, done) or not has_numbers(done)):
             raise BrokenRowError(NOT_A_SET)
         return Row(
             line=record.line,

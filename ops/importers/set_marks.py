@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ops.importers.history import SetType
+from ops.importers.history import ImportedSet, SetType
 
 _COUNTED = re.compile(r"[0-9]+(?:[.,]0+)?")
 
@@ -24,22 +24,29 @@ SET_TYPES: Mapping[str, SetType] = {
     "NORMAL": "normal",
     "WORKING": "normal",
 }
-# The app's languages, with what its other texts call the timer; a mark that is missing here is known by its numbers.
+# In the app's languages, with what its other texts call the timer; a mark that is missing here is known by its numbers.
 REST_TIMERS = frozenset(
     {
-        "RESTTIMER", "REST", "RESTTIME",
-        "RUHEZEIT", "RUHETIMER", "PAUSENTIMER", "PAUSE", "PAUSENZEIT",
-        "MINUTEURDEREPOS", "TEMPSDEREPOS", "REPOS", "MINUTERIEDEREPOS",
-        "TEMPORIZADORDEDESCANSO", "TIEMPODEDESCANSO", "DESCANSO", "CRONÓMETRODEDESCANSO",
+        "RESTTIMER", "RESTTIME",
+        "RUHEZEIT", "RUHETIMER", "PAUSENTIMER", "PAUSENZEIT",
+        "MINUTEURDEREPOS", "MINUTERIEDEREPOS", "TEMPSDEREPOS",
+        "TEMPORIZADORDEDESCANSO", "CRONÓMETRODEDESCANSO", "TIEMPODEDESCANSO",
         "TEMPODEDESCANSO", "CRONÔMETRODEDESCANSO", "TIMERDEDESCANSO",
-        "TIMERDIRIPOSO", "TIMERRIPOSO", "TEMPODIRECUPERO", "TEMPODIRIPOSO", "RIPOSO", "RECUPERO",
-        "ТАЙМЕРОТДЫХА", "ОТДЫХ", "ВРЕМЯОТДЫХА",
-        "休息计时器", "休息時間", "休息时间", "休息計時器", "休息", "組間休息", "组间休息",
-        "レストタイマー", "休憩タイマー", "休憩時間", "休憩", "レスト", "インターバル",
-        "휴식타이머", "휴식시간", "휴식",
-        "RUSTTIMER", "RUSTTIJD", "RUST", "DİNLENMEZAMANLAYICISI", "DINLENMEZAMANLAYICISI", "DINLENME",
-        "CZASODPOCZYNKU", "PRZERWA", "MINUTNIKODPOCZYNKU", "ODPOCZYNEK",
-        "VILOTIMER", "VILA", "HVILETID", "HVILETIMER", "HVILEPAUSE",
+        "TIMERDIRIPOSO", "TIMERRIPOSO", "TEMPODIRECUPERO", "TEMPODIRIPOSO",
+        "ТАЙМЕРОТДЫХА", "ВРЕМЯОТДЫХА",
+        "休息计时器", "休息時間", "休息时间", "休息計時器", "組間休息", "组间休息",
+        "レストタイマー", "休憩タイマー", "休憩時間",
+        "휴식타이머", "휴식시간",
+        "RUSTTIMER", "RUSTTIJD", "DİNLENMEZAMANLAYICISI", "DINLENMEZAMANLAYICISI",
+        "CZASODPOCZYNKU", "MINUTNIKODPOCZYNKU",
+        "VILOTIMER", "HVILETID", "HVILETIMER",
+    }
+)  # fmt: skip
+# Words that may also mark a set with a rest in it: a rest timer's where the row has neither reps nor a distance.
+RESTS = frozenset(
+    {
+        "REST", "PAUSE", "REPOS", "DESCANSO", "RIPOSO", "RECUPERO", "ОТДЫХ", "休息", "レスト", "休憩", "インターバル",
+        "휴식", "RUST", "DINLENME", "DİNLENME", "PRZERWA", "ODPOCZYNEK", "VILA", "HVILEPAUSE",
     }
 )  # fmt: skip
 NOTES = frozenset(
@@ -57,3 +64,8 @@ def mark_of(printed: str) -> str:
     if printed.isdecimal() or _COUNTED.fullmatch(printed):
         return COUNTED
     return re.sub(r"[ _-]", "", printed).upper()
+
+
+def is_rest(mark: str, a_set: ImportedSet) -> bool:
+    """Tell whether a row is a rest, going by its mark and by what else it has."""
+    return mark in RESTS and a_set.reps is None and a_set.distance_m is None

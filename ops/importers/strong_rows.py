@@ -21,7 +21,7 @@ from ops.importers.history import (
     performed_set,
 )
 from ops.importers.rows import Row
-from ops.importers.set_marks import BETWEEN_SETS, REST_TIMERS, SET_TYPES, mark_of
+from ops.importers.set_marks import BETWEEN_SETS, REST_TIMERS, SET_TYPES, is_rest, mark_of
 from ops.importers.spool import Remarks
 from ops.importers.strong_names import SECONDS_PER_WORD
 from ops.importers.units import (
@@ -60,7 +60,7 @@ class RowReader:
         # Nothing of a rest timer or note is measured: a timer's seconds are no set's duration.
         done = None if mark in BETWEEN_SETS else self._set(record.line, mark, cells)
         is_unknown = mark not in SET_TYPES
-        if is_unknown and done is not None and not has_numbers(done):
+        if is_unknown and done is not None and (is_rest(mark, done) or not has_numbers(done)):
             if not cells.get("Notes"):
                 raise BrokenRowError(NOT_A_SET)
             done = None

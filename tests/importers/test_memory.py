@@ -15,7 +15,9 @@ from uuid import uuid4
 import pytest
 
 from ops.import_report import report_lines
-from ops.importers import fitnotes, hevy, strong
+from ops.importers import fitbod, fitnotes, hevy, strong
+from ops.importers.formats import read_history
+from ops.importers.history import ParsedHistory
 from ops.importing import import_history
 
 ROWS = 1_000
@@ -27,6 +29,7 @@ NOISE = 256 * KIB
 
 STRONG = "Date,Workout Name,Duration,Exercise Name,Set Order,Weight,Reps,Notes"
 HEVY = "title,start_time,end_time,exercise_title,set_index,set_type,weight_kg,reps"
+FITBOD = "Date,Exercise,Reps,Weight(kg),Duration(s),Distance(m),Incline,Resistance,isWarmup,Note,multiplier"
 FITNOTES = "Date,Exercise,Category,Weight (kgs),Reps,Distance,Distance Unit,Time"
 
 Write = Callable[[Path, int], None]
@@ -66,6 +69,28 @@ def write_fitnotes(path: Path, rows: int) -> None:
     ))  # fmt: skip
 
 
+def write_fitbod(path: Path, rows: int) -> None:
+    """Every set has a time of its own, and every tenth row is too short."""
+    write(path, FITBOD, (
+        [f"{at(n) + timedelta(minutes=n % 10)} +0000", f"Exercise {n % 50}", 8, 40 + n % 60, 0, 0, 0, 0, "false", "",
+         1][: 5 if n % 10 == 0 else 11]
+        for n in range(rows)
+    ))  # fmt: skip
+
+
+def write_own(path: Path, rows: int) -> None:
+    """Every set has a time of its own, an eighth a weight that can't be, and one a mark that nobody knows."""
+    write(path, "when,lift,load,times,kind", (
+        [f"{at(n) + timedelta(minutes=n % 10):%d %b %Y %H:%M}", f"Exercise {n % 50}", 700 if n % 8 == 0 else 60, 8,
+         f"Mark {n}" if n % 10 == 1 else 1]
+        for n in range(rows)
+    ))  # fmt: skip
+
+
+def parse_own(path: Path, unit: str) -> ParsedHistory:
+    return read_history(path, "csv", unit, "date=when,exercise=lift,weight=load,reps=times,set_type=kind")[1]
+
+
 def write(path: Path, columns: str, rows: Iterator[list[object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(chain([columns.split(",")], rows))
@@ -92,8 +117,10 @@ def peak_of(action: Callable[[], object]) -> int:
         (strong.parse, write_scattered_strong),
         (hevy.parse, write_hevy),
         (fitnotes.parse, write_fitnotes),
+        (fitbod.parse, write_fitbod),
+        (parse_own, write_own),
     ],
-    ids=["strong", "scattered", "hevy", "fitnotes"],
+    ids=["strong", "scattered", "hevy", "fitnotes", "fitbod", "csv"],
 )
 def test_reading_takes_no_more_memory_for_more_rows(tmp_path, parse, write_file: Write):
     def read(file: Path) -> None:

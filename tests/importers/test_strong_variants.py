@@ -358,6 +358,22 @@ def test_180_rest_timers_of_an_unknown_word_have_one_reason(export):
     assert [*history.remarks] == []
 
 
+@pytest.mark.parametrize("mark", ["Rest", "Pause", "休息", "Descanso"])
+def test_a_word_for_rest_marks_a_set_where_the_row_has_reps(export, mark):
+    line = "2024-01-08 18:30:00,Push,1h,{},{},{},,,"
+    history = parse(
+        export(
+            COLUMNS,
+            line.format("Plank", "1", numbers(seconds="60")),
+            line.format("Plank", mark, numbers(seconds="90")),
+            line.format("Bench", mark, numbers(weight="60", reps="8")),
+        ),
+        "kg",
+    )
+    assert [(row.line, row.reason) for row in history.skipped] == [(3, NOT_A_SET)]
+    assert history.taken == 2
+
+
 @pytest.mark.parametrize("mark", ["Ruhezeit", "Lepo", "Note"])
 def test_a_text_between_the_sets_is_kept_whatever_marks_it(export, mark):
     line = '2024-01-08 18:30:00,Push,1h,Bench,{},{},0,{},"{}",,'
