@@ -35,8 +35,10 @@ _YEAR_LAST = re.compile(r"(?<![0-9])([0-9]{1,2}) ?([/.-]) ?([0-9]{1,2}) ?\2 ?([0
 _TIME = re.compile(
     r"(?<![0-9.:])([0-9]{1,2})(?:[:.]| h | ?[시时時] ?)([0-9]{2})(?:(?:[:.]| min )([0-9]{2})(?: s)?)?(?![0-9:])[분分]?"
 )
-_MONTH_SIGN = re.compile(r"([0-9]{1,2}) ?[월月]|(?:tháng|thg) ?([0-9]{1,2})")
+_MONTH_SIGN = re.compile(r"(?P<before>[0-9]{1,2}) ?[월月]|(?P<word>tháng|thg) ?(?P<after>[0-9]{1,2})")
 _YEAR = re.compile(r"(?<![0-9])[0-9]{4}(?![0-9])")
+# Vietnamese counts the days of the week.
+_NUMBERED_WEEKDAY = re.compile(r"\bthứ [2-7]\b")
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -119,17 +121,18 @@ class Dates:
         if not parts.words:
             return None
         found = {
-            tuple(_meanings(parts.words, language, kind))
+            frozenset(_meanings(parts.words, language, kind))
             for language in _understood(parts.words, self._languages) or _understood(parts.words)
         }
         if kind == "months":
-            found.discard(())  # a weekday in one language may be a month in the other
+            # A date has one month: in a language that sees none or two in these words it is none.
+            found = {named for named in found if len(named) == 1}
         if len(found) != 1:
             raise _unreadable(column, text)
-        named = set(found.pop())
-        if len(named) > 1:
+        meanings = found.pop()
+        if len(meanings) > 1:
             raise _unreadable(column, text)
-        return named.pop() if named else None
+        return next(iter(meanings), None)
 
 
 def _understood(printed: Sequence[str], candidates: Sequence[Language] | None = None) -> tuple[Language, ...]:
@@ -145,29 +148,23 @@ def _meanings(printed: Sequence[str], language: Language, kind: str) -> list[int
     """Return what the words that are of this kind mean in one language."""
     if kind == "halves":
         return [language.halves[word] for word in printed if word in language.halves]
-    return [
-        month
+    months = {
+        word: month
         for word in printed
         if (month := language.months.get(word) or _abbreviated(word, language)) is not None
-    ]
+    }
+    # "mar 3 feb": where another word names the month, this one is Tuesday.
+    only_months = [month for word, month in months.items() if word not in language.weekdays]
+    return only_months or [*months.values()]
 
 
 def _abbreviated(word: str, language: Language) -> int | None:
     return None if language.knows(word) else language.month_beginning(word)
 
 
-@lru_cache(maxsize=_TIMES_REMEMBERED)
-def months_named(word: str) -> frozenset[int]:
-    """Return the months, usually one or none, that `word` names in some language."""
-    printed = words(normal(word))
-    return frozenset(
-        month for language in _understood(printed) for month in _meanings(printed, language, "months")
-    )
-
-
 def _taken_apart(printed: str) -> _Parts | None:
     """Return the parts of a text; None where it is no date."""
-    text = normal(printed)
+    text = _NUMBERED_WEEKDAY.sub(" ", normal(printed))
     if iso := _ISO.fullmatch(text):
         year, month, day, hour, minute, second = (int(part or 0) for part in iso.groups())
         return _Parts(year, month, day, None, (hour, minute, second), ())
@@ -210,8 +207,8 @@ def _named(text: str) -> tuple[int, int | None, int, str] | None:
     rest = _without(text, year)
     month: int | None = None
     if sign := _MONTH_SIGN.search(rest):
-        month = int(sign[1] or sign[2])
-        rest = _without(rest, sign)
+        month = int(sign["before"] or sign["after"])
+        rest = f"{_without(rest, sign)} {sign['word'] or ''}"
     at = _TIME.search(rest)
     beside = rest if at is None else _without(rest, at)
     numbers = list(_NUMBER.finditer(beside))

@@ -18,7 +18,7 @@ NumericOrder = Literal["day first", "month first"]
 _LOCALES = (
     "en", "en_GB", "en_AU", "en_CA", "de", "de_AT", "es", "es_MX", "fr", "fr_CA", "it", "pt", "pt_PT", "nl", "tr",
     "ru", "pl", "ko", "zh", "zh_Hant", "ja", "cs", "sk", "hu", "fi", "uk", "el", "he", "ar", "ar_EG", "ar_SY",
-    "ar_MA", "ar_DZ", "ar_TN", "hi", "th", "vi", "sv", "da", "nb", "ro", "id", "ms", "ca", "bg",
+    "ar_MA", "ar_DZ", "ar_TN", "hi", "th", "vi", "sv", "da", "nb", "nn", "ro", "id", "ms", "ca", "bg",
 )  # fmt: skip
 _SHORTEST_ABBREVIATION = 3
 
@@ -48,16 +48,17 @@ _WORD = re.compile(r"[^\s\d,;:./()\-+]+")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What each word means in one language: a month, a half of the day (0 or 12), or nothing."""
+    """What each word means in one language: a month, a half of the day (0 or 12), a day of the week, or nothing."""
 
     months: Mapping[str, int]
     halves: Mapping[str, int]
+    weekdays: frozenset[str]
     others: frozenset[str]
     order: NumericOrder
 
     def knows(self, word: str) -> bool:
         """Tell whether `word` is one of this language, in full or as it is abbreviated."""
-        return word in self.months or word in self.halves or word in self.others
+        return any(word in known for known in (self.months, self.halves, self.weekdays, self.others))
 
     def month_beginning(self, word: str) -> int | None:
         """Return the month whose name alone begins with `word`."""
@@ -102,11 +103,14 @@ def _language(code: str, locale: Locale) -> Language:
         # Catalan says "de novembre"; names with a number in them are read by their sign.
         *before, last = words(normal(name)) or [""]
         others.update(before)
-        if last and not re.search(r"\d", name):
+        if re.search(r"\d", name):
+            others.add(last)
+        elif last:
             months.setdefault(last, month)
             if code == "he":
                 months.setdefault(f"ב{last}", month)  # the preposition is written as one word
     others.update(word for text in _literals(locale) for word in words(normal(text)))
+    weekdays = frozenset(word for text in _weekdays(locale) for word in words(normal(text)))
     halves = dict(_HALVES)
     for widths in locale.day_periods.values():
         for width in ("wide", "abbreviated"):
@@ -114,7 +118,7 @@ def _language(code: str, locale: Locale) -> Language:
                 # Hungarian "de." is the half that a clock shows anyway, and "of" in other languages.
                 for word in set(words(normal(widths.get(width, {}).get(name, "")))) - between:
                     halves.setdefault(word, half)
-    return Language(months, halves, frozenset(others), _order(locale))
+    return Language(months, halves, weekdays, frozenset(others), _order(locale))
 
 
 def _month_names(locale: Locale) -> Iterator[tuple[str, int]]:
@@ -124,11 +128,14 @@ def _month_names(locale: Locale) -> Iterator[tuple[str, int]]:
                 yield name, month
 
 
-def _literals(locale: Locale) -> Iterator[str]:
-    """Yield the days of the week, and what stands between the fields of a date or time."""
+def _weekdays(locale: Locale) -> Iterator[str]:
     for widths in locale.days.values():
         for width in ("wide", "abbreviated"):
             yield from widths.get(width, {}).values()
+
+
+def _literals(locale: Locale) -> Iterator[str]:
+    """Yield what stands between the fields of a date or time."""
     for formats in (locale.date_formats, locale.time_formats):
         for pattern in formats.values():
             yield from _QUOTED.findall(pattern.pattern)

@@ -16,10 +16,15 @@ LANGUAGES = (*languages(),)
 DAYS = [datetime(2026, month, 14, hour, 5) for month, hour in zip(range(1, 13), range(0, 24, 2), strict=True)]
 
 
+PATTERNS = ("d MMM y, HH:mm", "d LLL y, HH:mm", "d MMMM y, HH:mm", "d LLLL y, HH:mm", "MMM d, y, h:mm a",
+            "EEE d MMM y HH:mm", "EEEE, d MMMM y, h:mm a", "y MMM d HH:mm", "HH:mm d MMM y")  # fmt: skip
+
+
 def printings(moment: datetime, language: str) -> list[str]:
     """The ways in which a phone of that language prints a moment."""
     return [
         format_datetime(moment, "medium", locale=language),
+        *(format_datetime(moment, pattern, locale=language) for pattern in PATTERNS),
         *(
             f"{format_date(moment, day, locale=language)}{between}{format_time(moment, clock, locale=language)}"
             for day in ("medium", "long")
@@ -31,12 +36,14 @@ def printings(moment: datetime, language: str) -> list[str]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_is_read_as_it_prints(language):
+    # Hungarian "de." is no half of the day where it may be "of"; only at midnight would the clock not show it.
+    moments = DAYS[1:] if language == "hu" else DAYS
     read = {
         printed: Dates([printed]).read("start_time", printed)
-        for moment in DAYS
+        for moment in moments
         for printed in printings(moment, language)
     }
-    assert read == {printed: moment for moment in DAYS for printed in printings(moment, language)}
+    assert read == {printed: moment for moment in moments for printed in printings(moment, language)}
 
 
 def test_a_year_of_one_language_is_read_as_one_file():
@@ -114,7 +121,7 @@ def test_a_day_without_a_time():
 
 @pytest.mark.parametrize(
     "printed",
-    ["3 Mar 2026 PM", "33 Mar 2026, 18:05", "3 Mar 2026, 18:65", "3 Mar Apr 2026, 18:05", "3 Mar 2026, 18:05 18:06",
+    ["3 Mar 2026 PM", "33 Mar 2026, 18:05", "3 Mar 2026, 18:65", "3 Feb Apr 2026, 18:05", "3 Mar 2026, 18:05 18:06",
      "2026-02-30T18:05", "3 Ma 2026, 18:05", "2026-13-03 18:05", "29 Feb 2026, 18:05", "3 Mar 0000, 18:05"],
 )  # fmt: skip
 def test_what_is_no_time(printed):
