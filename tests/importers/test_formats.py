@@ -9,6 +9,7 @@ from decimal import Decimal
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 
 from ops.errors import OperatorError
 from ops.importers.formats import AUTO, read_history, recognised_file
@@ -128,6 +129,35 @@ def test_what_is_no_export_is_refused_in_one_line(write, content, problem, forma
 def test_a_folder_is_refused_in_one_line(tmp_path, format):
     with pytest.raises(OperatorError, match="is a directory: import the file in it; expected"):
         import_file(tmp_path, format, None, uuid4(), "UTC", "", columns=COLUMNS if format == "csv" else None)
+
+
+def test_sessions_are_stored_under_the_app_that_the_file_is_of(database, write):
+    user = uuid4()
+    for content in (STRONG, FITBOD.replace("03 18:30", "05 18:30"), FITNOTES.replace("03-03", "03-06")):
+        import_file(write(content), AUTO, None if "(kg" in content else "kg", user, "UTC", database.url)
+    import_file(
+        write(OWN.replace("60", "61")),
+        "csv",
+        "kg",
+        user,
+        "UTC",
+        database.url,
+        columns=COLUMNS,
+        source="my-app",
+    )
+    with database.engine.connect() as connection:
+        stored = connection.execute(
+            text(
+                "select source, count(*) from public.workout_sessions where user_id = :user group by 1 order by 1"
+            ),
+            {"user": user},
+        )
+        assert [tuple(row) for row in stored] == [
+            ("fitbod", 1),
+            ("fitnotes", 1),
+            ("my-app", 2),
+            ("strong", 1),
+        ]
 
 
 # --- any other file
