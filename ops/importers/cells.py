@@ -80,13 +80,13 @@ class Numbers:
             raise BrokenRowError(f"{column} {shown(text)} is negative")
         return metres
 
-    def seconds(self, column: str, text: str, most: int) -> int | None:
-        """Return whole seconds of a cell that prints them or h:mm:ss or m:ss; None for 0."""
+    def seconds(self, column: str, text: str, most: int, factor: int = 1) -> int | None:
+        """Return whole seconds of a cell that prints so many times `factor`, or h:mm:ss or m:ss; None for 0."""
         if clock := _CLOCK.fullmatch(text):
             hours, minutes, seconds = (int(part or 0) for part in clock.groups())
             total = Decimal((hours * 60 + minutes) * 60 + seconds)
         else:
-            total = self.number(column, text).to_integral_value(ROUND_HALF_UP)
+            total = (self.number(column, text) * factor).to_integral_value(ROUND_HALF_UP)
         if total < 0:
             raise BrokenRowError(f"{column} {shown(text)} is negative")
         if total > most:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from ops.importers.history import (
     ParsedHistory,
     performed_set,
 )
-from ops.importers.reading import read_rows
+from ops.importers.reading import LONGEST_PAUSE, read_rows
 from ops.importers.rows import Row
 from ops.importers.spool import Remarks
 from ops.importers.units import KG_PER_UNIT, Unit, WeightUnits, asked_unit, metres_per, weight_unit
@@ -36,7 +36,6 @@ from ops.importers.units import KG_PER_UNIT, Unit, WeightUnits, asked_unit, metr
 _REQUIRED = ("Date", "Exercise", "Reps", "Weight", "isWarmup")
 _OPTIONAL = ("Duration", "Distance", "Incline", "Resistance", "Note", "multiplier")
 FORMAT = Format("a Fitbod export", {name: name for name in _REQUIRED + _OPTIONAL}, _REQUIRED)
-LONGEST_PAUSE = timedelta(hours=3)
 _DATE_TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2}))?"
 )
@@ -67,10 +66,12 @@ def read(file: TextFile, unit: str | None) -> ParsedHistory:
 
 def _stated_unit(path: Path, header: Header) -> Unit | None:
     """Return the unit that the header names; raises OperatorError where it names one that we don't know."""
-    weight, distance = header.details["Weight"], header.details.get("Distance", "")
+    weight = header.details["Weight"]
+    distance, duration = header.details.get("Distance", ""), header.details.get("Duration", "")
     for column, detail, is_known in (
         ("Weight", weight, not weight or weight_unit(weight)),
         ("Distance", distance, not distance or metres_per(distance)),
+        ("Duration", duration, duration.casefold() in ("", "s", "sec", "seconds")),
     ):
         if not is_known:
             raise OperatorError(

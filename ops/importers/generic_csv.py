@@ -3,8 +3,8 @@
 How the format is read, where it leaves a choice:
 
 - Only the columns that are named are read; the history remarks on the others.
-- A unit stands in the brackets of a column's name, in a column of its own, or the caller names it. Distances without
-  one are kilometres with kg and miles with lb, as in Strong's files.
+- A unit stands in the brackets of a column's name, is that name, stands in a column of its own, or the caller names
+  it. Durations without one are seconds, distances kilometres with kg and miles with lb, as in Strong's files.
 - Rows of one day and title that are less than three hours apart are one workout; without a time of day those of a day.
 """
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 from ops.errors import OperatorError
 from ops.importers.cells import BrokenRowError, Numbers, shown
 from ops.importers.csv_records import Record, TextFile
-from ops.importers.fitbod import LONGEST_PAUSE
 from ops.importers.header import Header, best_delimiter, header_cells, name_and_unit
 from ops.importers.history import (
     MAX_DISTANCE_M,
@@ -35,10 +35,11 @@ from ops.importers.history import (
     performed_set,
 )
 from ops.importers.printed_times import Dates
-from ops.importers.reading import column_texts, read_rows
+from ops.importers.reading import LONGEST_PAUSE, column_texts, read_rows
 from ops.importers.rows import Row
 from ops.importers.set_marks import BETWEEN_SETS, COUNTED, SET_TYPES, is_rest, mark_of
 from ops.importers.spool import Remarks
+from ops.importers.strong_names import SECONDS_PER_WORD
 from ops.importers.units import (
     KG_PER_UNIT,
     Unit,
@@ -53,6 +54,8 @@ EXPECTED = "a CSV file with the columns that --columns names"
 HOW_TO_NAME_COLUMNS = (
     "--format csv --columns date=...,exercise=...,weight=...,reps=... with the names of its columns"
 )
+_Factor = TypeVar("_Factor", Decimal, int)
+
 _REQUIRED = ("date", "exercise")
 _MEASURES = ("weight", "reps", "distance", "duration")
 _OPTIONAL = (*_MEASURES, "time", "unit", "distance_unit", "title", "notes", "set_type", "rpe")
@@ -98,10 +101,14 @@ def read(file: TextFile, unit: str | None, columns: Mapping[str, str]) -> Parsed
     asked = asked_unit(unit)
     remarks = Remarks()
     header = _header(file.path, file.first_line(), columns, remarks)
-    units = WeightUnits(file.path, "csv", _stated_unit(file.path, header, columns), asked)
+    units = WeightUnits(file.path, "csv", weight_unit(_unit_of(header, columns, "weight")), asked)
     if "weight" in columns and "unit" not in columns and units.of_file is None:
         raise units.missing(1)
-    reader = _RowReader(header, units, Dates(column_texts(file, header, "date")), remarks)
+    factors = _Factors(
+        _known(file.path, "distance", _unit_of(header, columns, "distance"), metres_per),
+        _known(file.path, "duration", _unit_of(header, columns, "duration"), _seconds_per),
+    )
+    reader = _RowReader(header, units, factors, Dates(column_texts(file, header, "date")), remarks)
     return read_rows(file, header, reader.read, remarks, LONGEST_PAUSE)
 
 
@@ -128,26 +135,43 @@ def _header(path: Path, line: str, columns: Mapping[str, str], remarks: Remarks)
     return Header(delimiter, places | others, details)
 
 
-def _stated_unit(path: Path, header: Header, columns: Mapping[str, str]) -> Unit | None:
-    """Return the unit in the name of the weight's column, which may also be the name itself."""
-    name = columns.get("weight", "")
-    return weight_unit(header.details.get("weight", "")) or weight_unit(name)
-
-
 @dataclass(frozen=True, slots=True)
-class _Start:
-    day: date
-    at: datetime | None
+class _Factors:
+    """How many metres and seconds one of the file's units has; None where the file does not say its unit."""
+
+    metres: Decimal | None
+    seconds: int | None
+
+
+def _unit_of(header: Header, columns: Mapping[str, str], ours: str) -> str:
+    """Return the unit in the brackets of a column's name, or the name, which may be a unit itself."""
+    name = columns.get(ours, "")
+    is_unit = weight_unit(name) or metres_per(name) or _seconds_per(name)
+    return header.details.get(ours, "") or (name if is_unit else "")
+
+
+def _seconds_per(word: str) -> int | None:
+    return SECONDS_PER_WORD.get(word.strip().strip(".").casefold())
+
+
+def _known(path: Path, column: str, word: str, meaning: Callable[[str], _Factor | None]) -> _Factor | None:
+    """Return what the unit `word` of a column means; raises OperatorError where it is none that we know."""
+    factor = meaning(word)
+    if word and factor is None:
+        raise OperatorError(f"{path}: found {column} in {shown(word)}, not a known unit")
+    return factor
 
 
 class _RowReader:
-    def __init__(self, header: Header, units: WeightUnits, dates: Dates, remarks: Remarks) -> None:
+    def __init__(
+        self, header: Header, units: WeightUnits, factors: _Factors, dates: Dates, remarks: Remarks
+    ) -> None:
         self._header = header
         self._units = units
         self._dates = dates
         self._remarks = remarks
         self._numbers = Numbers(header.delimiter)
-        self._metres = metres_per(header.details.get("distance", ""))
+        self._factors = factors
 
     def read(self, record: Record) -> Row:
         cells = self._header.cells(record)
@@ -155,14 +179,14 @@ class _RowReader:
             raise BrokenRowError("no exercise")
         mark = mark_of(cells.get("set_type") or COUNTED)
         set_type = SET_TYPES.get(mark)
-        start = self._start(cells)
+        day, started_at = self._day_and_start(cells)
         done = self._set(record.line, mark, cells)
         if set_type is None and (mark in BETWEEN_SETS or is_rest(mark, done) or not has_numbers(done)):
             raise BrokenRowError(NOT_A_SET)
         return Row(
             line=record.line,
-            session_date=start.day,
-            started_at_local=start.at,
+            session_date=day,
+            started_at_local=started_at,
             title=cells.get("title", ""),
             duration_seconds=None,
             exercise=cells["exercise"],
@@ -172,11 +196,11 @@ class _RowReader:
             unknown_mark=cells["set_type"] if set_type is None else None,
         )
 
-    def _start(self, cells: Mapping[str, str]) -> _Start:
+    def _day_and_start(self, cells: Mapping[str, str]) -> tuple[date, datetime | None]:
         day, at = self._dates.day_and_time("date", cells["date"])
         if clock := cells.get("time", ""):
             at = _clock(clock)
-        return _Start(day, None if at is None else datetime.combine(day, at))
+        return day, None if at is None else datetime.combine(day, at)
 
     def _set(self, line: int, mark: str, cells: Mapping[str, str]) -> ImportedSet:
         numbers = self._numbers
@@ -186,7 +210,9 @@ class _RowReader:
             weight_kg=self._weight(line, cells),
             reps=numbers.whole("reps", cells.get("reps", ""), MAX_REPS),
             distance_m=self._distance(line, cells),
-            duration_seconds=numbers.seconds("duration", cells.get("duration", ""), MAX_DURATION_SECONDS),
+            duration_seconds=numbers.seconds(
+                "duration", cells.get("duration", ""), MAX_DURATION_SECONDS, self._factors.seconds or 1
+            ),
             rpe=numbers.rpe("rpe", cells.get("rpe", "")),
         )
 
@@ -203,7 +229,7 @@ class _RowReader:
         text = cells.get("distance", "")
         if not self._numbers.number("distance", text):
             return None
-        metres = self._metres
+        metres = self._factors.metres
         if word := cells.get("distance_unit", ""):
             metres = metres_per(word)
             if metres is None:

@@ -15,6 +15,9 @@ from ops.importers.rows import Row, Rows
 from ops.importers.spool import Remarks, SkippedRows
 from ops.importers.tracking import ShownTracking
 
+LONGEST_PAUSE = timedelta(hours=3)
+"""How far apart two sets of one workout may be, where all that a file tells of it are the times of its sets."""
+
 
 def read_rows(
     file: TextFile,

@@ -234,6 +234,38 @@ def test_a_column_named_after_its_unit_says_it(write, unit):
 
 
 @pytest.mark.parametrize(
+    ("distance", "duration", "metres", "seconds"),
+    [
+        ("Way (km)", "Long (min)", 2000, 5400),
+        ("Way (mi)", "Long (s)", Decimal("3218.69"), 90),
+        ("km", "Minutes", 2000, 5400),
+        ("Metres", "sec", 2, 90),
+        ("Way", "Long", 2000, 90),
+        ("Way", "Hours", 2000, 324000),
+    ],
+)
+def test_units_of_distances_and_durations(write, distance, duration, metres, seconds):
+    content = f"Day,Lift,{distance},{duration}\n2026-03-03,Run,2,90\n2026-03-03,Run,2,1:30\n"
+    columns = f"date=Day,exercise=Lift,distance={distance},duration={duration}"
+    _, history = read_history(write(content), "csv", "kg", columns)
+    first, second = (a_set for session in history.sessions for a_set in session.sets())
+    assert (first.distance_m, first.duration_seconds) == (metres, seconds)
+    assert second.duration_seconds == 90
+    assert len(history.remarks) == (distance == "Way")
+
+
+@pytest.mark.parametrize(("distance", "duration"), [("Way (leagues)", "Long"), ("Way", "Long (fortnights)")])
+def test_an_unknown_unit_is_refused(write, distance, duration):
+    with pytest.raises(OperatorError, match=r'in "(leagues|fortnights)", not a known unit'):
+        read_history(
+            write(f"Day,Lift,{distance},{duration}\n2026-03-03,Run,2,90\n"),
+            "csv",
+            "kg",
+            f"date=Day,exercise=Lift,distance={distance},duration={duration}",
+        )
+
+
+@pytest.mark.parametrize(
     ("columns", "source", "problem"),
     [
         (None, None, "pass --format csv --columns date="),
