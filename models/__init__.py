@@ -10,6 +10,7 @@ from models.canonical import (
     UserManualPrRecord,
     WorkoutSession,
 )
+from models.imports import ImportedWorkout
 from models.maintenance import (
     CronRunHistory,
     ExerciseCatalogChange,
@@ -50,6 +51,7 @@ __all__ = [
     "Exercise",
     "ExerciseCatalogChange",
     "ExerciseExternalMapping",
+    "ImportedWorkout",
     "PrOverviewProjectionControl",
     "RepMaxStep",
     "SessionExercisePart",

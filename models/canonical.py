@@ -41,6 +41,10 @@ class Exercise(Base):
     name: Mapped[str]
     tracking: Mapped[str]
     """What a set of it records, and so which kinds of records it can have."""
+    tracking_from_import: Mapped[bool] = mapped_column(
+        server_default=text("false"),
+        comment="true: an import chose the tracking, and nobody has set it since; a later import may widen it",
+    )
     archived_at: Mapped[datetime | None]
     created_at: Mapped[WrittenAt]
     updated_at: Mapped[WrittenAt]
@@ -108,6 +112,7 @@ class SessionExercisePart(Base):
         UniqueConstraint("session_id", "position", name="session_exercise_part_position_key"),
         Index("session_exercise_part_user_exercise_idx", "user_id", "exercise_id"),
         Index("session_exercise_part_exercise_user_idx", "exercise_id", "user_id"),
+        CheckConstraint("superset > 0", name="session_exercise_part_superset_positive"),
     )
 
     id: Mapped[NewId]
@@ -116,6 +121,9 @@ class SessionExercisePart(Base):
     exercise_id: Mapped[ByteText] = mapped_column(ForeignKey("exercises.id"))
     position: Mapped[int]
     notes: Mapped[str | None]
+    superset: Mapped[int | None] = mapped_column(
+        comment="parts of a session that have the same number were done in turn"
+    )
 
 
 class SessionSet(Base):

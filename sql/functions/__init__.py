@@ -18,6 +18,7 @@ SUBJECTS = (
     "numbers",
     "queue",
     "writes",
+    "imports",
     "pipeline",
     "maintenance",
     "operations",

@@ -63,6 +63,8 @@ OUTSIDE = {
     "stats_output_records",
     "stats_output_rep_max_steps",
     "stats_output_rep_maxes",
+    # Behind the write lock of their account: nobody but an import touches them, under it.
+    "imported_workouts",
     # The last row that a change of the catalog takes, after the scope row.
     "pr_overview_projection_control",
     # Rows past their keeping time, which the one purge at a time removes.

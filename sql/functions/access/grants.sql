@@ -88,6 +88,17 @@ grant execute on function public.refresh_stats_now_v1(uuid) to authenticated, se
 revoke all on function public.import_wodup_batch_to_canonical(jsonb) from public;
 grant execute on function public.import_wodup_batch_to_canonical(jsonb) to authenticated, service_role;
 
+revoke all on function public.imported_workouts_v1(text, uuid) from public;
+revoke all on function public.save_imported_session_v1(jsonb, jsonb) from public;
+revoke all on function public.remember_imported_workouts_v1(text, jsonb, uuid) from public;
+revoke all on function public.import_exercises_v1(text, jsonb, uuid) from public;
+revoke all on function public.import_exercise_v1(text, text, text, boolean, uuid) from public;
+grant execute on function public.imported_workouts_v1(text, uuid) to authenticated;
+grant execute on function public.save_imported_session_v1(jsonb, jsonb) to authenticated;
+grant execute on function public.remember_imported_workouts_v1(text, jsonb, uuid) to authenticated;
+grant execute on function public.import_exercises_v1(text, jsonb, uuid) to authenticated;
+grant execute on function public.import_exercise_v1(text, text, text, boolean, uuid) to authenticated;
+
 revoke all on function public.stats_refresh_release_v1() from public;
 grant execute on function public.stats_refresh_release_v1() to service_role;
 

@@ -73,8 +73,10 @@ begin
         select e.place, e.value from jsonb_array_elements(p_payload -> 'exercises') with ordinality e (value, place)
     ),
     parts as (
-        insert into public.session_exercise_part as p (session_id, user_id, exercise_id, position, notes)
-        select p_session_id, p_user_id, e.value ->> 'exercise_id', e.place, e.value ->> 'notes'
+        insert into public.session_exercise_part as p (session_id, user_id, exercise_id, position, notes, superset)
+        select
+            p_session_id, p_user_id, e.value ->> 'exercise_id', e.place, e.value ->> 'notes',
+            (e.value ->> 'superset')::numeric
         from exercises e
         returning p.id, p.position
     )

@@ -24,6 +24,7 @@ as $$
                 jsonb_build_object(
                     'exercise_id', e.value ->> 'exercise_id',
                     'notes', e.value ->> 'notes',
+                    'superset', stats_private.number_value(e.value -> 'superset', 0),
                     'sets', stats_private.set_values(e.value -> 'sets'))
                 order by e.place)
             from jsonb_array_elements(p_payload -> 'exercises') with ordinality e (value, place))))

@@ -2,9 +2,9 @@
 -- Promises: without exercise_id a new exercise, personal or (administrators only) global; with it a change of the
 --   account's own or a global one, which also brings it back from the archive. A change of tracking dirties the
 --   exercise over all history: the account's own at once, a global one by a walk through the accounts that use it
---   (maintenance/catalog.sql). No account's open transaction holds up a change of the catalog; another administrator's
---   and an import of a WodUp batch do, for 10 s (55P03). Raises 42501, 22023, P0002 (this account has no such
---   exercise), and 55P03 or 40001 as lock_account.sql says.
+--   (maintenance/catalog.sql). No import changes the tracking after that. No account's open transaction holds up a
+--   change of the catalog; another administrator's and an import of a WodUp batch do, for 10 s (55P03). Raises 42501,
+--   22023, P0002 (this account has no such exercise), and 55P03 or 40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked), canonical rows, scope row
 -- Writes: exercises, user_stats_refresh_state, user_exercise_stats_refresh_jobs, exercise_catalog_changes,
 --   stats_catalog_scopes, pr_overview_projection_control
@@ -51,7 +51,8 @@ begin
     insert into public.exercises as x (id, owner_user_id, name, tracking)
     values (v_exercise_id, case when not v_global then v_user_id end, p_name, p_tracking)
     on conflict (id) do update set
-        name = excluded.name, tracking = excluded.tracking, archived_at = null, updated_at = clock_timestamp()
+        name = excluded.name, tracking = excluded.tracking, tracking_from_import = false, archived_at = null,
+        updated_at = clock_timestamp()
     where x.owner_user_id is not distinct from excluded.owner_user_id
     -- Another one may have added the id since it was looked for; a row that was there has been locked for its update.
     returning x.xmax = 0 into v_created;
@@ -71,7 +72,20 @@ returns void
 language plpgsql immutable
 as $$
 declare
-    v_problem text := case
+    v_problem text := stats_private.exercise_problem(p_name, p_tracking, p_exercise_id);
+begin
+    if v_problem is not null then
+        raise exception using errcode = '22023', message = v_problem;
+    end if;
+end;
+$$;
+
+-- Names the first field that breaks a rule, and the rule; null where none does.
+create or replace function stats_private.exercise_problem(p_name text, p_tracking text, p_exercise_id text)
+returns text
+language sql immutable
+as $$
+    select case
         when p_name is null or btrim(p_name) = '' then 'name: is required'
         when char_length(p_name) > 200 then 'name: must have at most 200 characters'
         when p_tracking is null then 'tracking: is required'
@@ -80,10 +94,5 @@ declare
             'weight_duration', 'weight_distance') then 'tracking: is not a known way of tracking'
         when p_exercise_id is not null and char_length(p_exercise_id) not between 1 and 200
             then 'exercise_id: must have 1 to 200 characters'
-    end;
-begin
-    if v_problem is not null then
-        raise exception using errcode = '22023', message = v_problem;
-    end if;
-end;
+    end
 $$;

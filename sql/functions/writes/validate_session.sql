@@ -73,12 +73,13 @@ begin
     cross join lateral (values (case
         when jsonb_typeof(e.value) <> 'object' then ': must be an object'
         else coalesce(
-            '.' || stats_private.fields_problem(e.value, array['exercise_id', 'notes', 'sets']),
+            '.' || stats_private.fields_problem(e.value, array['exercise_id', 'notes', 'superset', 'sets']),
             case when jsonb_typeof(e.value -> 'exercise_id') is distinct from 'string'
                 then '.exercise_id: must be a text' end,
             '.exercise_id: ' || stats_private.text_problem(e.value -> 'exercise_id', 200),
             case when jsonb_typeof(e.value -> 'sets') is distinct from 'array' then '.sets: must be a list of sets' end,
-            '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000))
+            '.notes: ' || stats_private.text_problem(e.value -> 'notes', 20000),
+            '.superset: ' || stats_private.whole_number_problem(e.value -> 'superset', 1, 1000))
     end)) exercise (problem)
     left join lateral jsonb_array_elements(
         case when exercise.problem is null then e.value -> 'sets' else '[]' end
