@@ -101,12 +101,23 @@ def import_(
     source: Annotated[
         str | None, typer.Option("--source", help="The app that a csv is from; csv without it.")
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Change no session that is there; report what differs.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; report what an import would do.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every line number and typo.")] = False,
 ) -> None:
     """Save a history, meet results or a list of exercises."""
     from ops.discovery import connection_urls
     from ops.importing import import_file
 
-    import_file(file, format, unit, user, timezone, connection_urls().database_url, lifter, columns, source)
+    url = connection_urls().database_url
+    import_file(
+        file, format, unit, user, timezone, url, lifter, columns, source,
+        keep=keep, dry_run=dry_run, verbose=verbose,
+    )  # fmt: skip
 
 
 @app.command()

@@ -7,11 +7,13 @@ from itertools import islice
 
 from rich.console import Console
 
-from ops.importers.history import Listed, Remark
+from ops.importers.history import NOT_A_SET, Listed, Remark, Typo
 from ops.importers.saving import ImportReport
 from ops.importers.spool import SkippedRows, temporary_space
+from ops.importers.typos import HOW_TO_CORRECT
 
 _RANGES_A_LINE = 15
+_TYPOS_SHOWN = 20
 
 
 def print_lines(lines: Iterable[str], console: Console | None = None) -> None:
@@ -23,34 +25,69 @@ def print_lines(lines: Iterable[str], console: Console | None = None) -> None:
         console.print(printable, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def report_lines(report: ImportReport) -> Iterator[str]:
-    """Yield the report of a history: every skipped row with its reason, remarks, sets and sessions."""
+def report_lines(report: ImportReport, *, verbose: bool = False) -> Iterator[str]:
+    """Yield the report of a history: skipped rows with their reasons, likely typos, remarks, sets and sessions."""
+    if report.is_dry_run:
+        yield "dry run: nothing was written; an import would do this:"
+    yield from report_of(report.skipped, report.remarks, _sums(report), report.typos, verbose=verbose)
+
+
+def _sums(report: ImportReport) -> Iterator[str]:
+    yield f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows"
     refused = f", {report.sessions_refused} not stored" if report.sessions_refused else ""
-    sums = (
-        f"{report.sets_taken} sets taken + {len(report.skipped)} rows skipped = {report.data_rows} data rows",
-        f"{report.sessions_saved} sessions saved, {report.sessions_already_there} already there{refused}",
+    yield (
+        f"{report.sessions_saved} sessions saved, {report.sessions_already_there} already there,"
+        f" {report.sessions_updated} updated, {report.sessions_differing} differing{refused}"
     )
-    return report_of(report.skipped, report.remarks, sums)
 
 
-def report_of(skipped: SkippedRows, remarks: Listed[Remark], sums: Iterable[str]) -> Iterator[str]:
-    """Yield every skipped row with its reason, the remarks, and the `sums` of the whole."""
+def report_of(
+    skipped: SkippedRows,
+    remarks: Listed[Remark],
+    sums: Iterable[str],
+    typos: Listed[Typo] = (),
+    *,
+    verbose: bool = True,
+) -> Iterator[str]:
+    """Yield the skipped rows by reason, likely typos, the remarks, and the `sums` of the whole.
+
+    What is long is shortened unless `verbose`.
+    """
     with temporary_space():  # the skipped rows are put in order there
-        yield from _skipped_lines(skipped)
+        yield from _skipped_lines(skipped, verbose=verbose)
+    yield from _typo_lines(typos, verbose=verbose)
     for remark in remarks:
         yield f"  note: {remark.text} (line {remark.line})"
     yield from sums
 
 
-def _skipped_lines(skipped: SkippedRows) -> Iterator[str]:
+def _skipped_lines(skipped: SkippedRows, *, verbose: bool) -> Iterator[str]:
     for reason, count, lines in skipped.by_reason():
+        if reason == NOT_A_SET and not verbose:
+            # Apps print one after most sets: nothing is lost with them, and nobody looks for their lines.
+            yield f"  skipped {count}: {reason}"
+            continue
         line = f"  skipped {count}: {reason} (line{'s' if count > 1 else ''} "
         places = _places(lines)
         line += next(places)
         for more in places:
+            if not verbose:
+                line += ", ...; --verbose for all"
+                break
             yield f"{line},"
             line = f"    {more}"
         yield f"{line})"
+
+
+def _typo_lines(typos: Listed[Typo], *, verbose: bool) -> Iterator[str]:
+    shown = typos if verbose else islice(typos, _TYPOS_SHOWN)
+    for typo in shown:
+        yield f"  looks like a typo: {typo.text} (line {typo.line})"
+    hidden = 0 if verbose else len(typos) - _TYPOS_SHOWN
+    if hidden > 0:
+        yield f"  and {hidden} more that look like a typo; --verbose for all"
+    if len(typos):
+        yield f"  typos are taken as printed: {HOW_TO_CORRECT}"
 
 
 def _places(lines: Iterator[int]) -> Iterator[str]:

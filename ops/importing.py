@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -39,6 +40,19 @@ _NO_HISTORIES: Mapping[str, str] = {
 """What can be imported and is not a history of sessions that is read here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a history is imported: where its times were taken, and what is kept, written and printed."""
+
+    timezone: str = "UTC"
+    keep: bool = False
+    dry_run: bool = False
+    verbose: bool = False
+
+
+_AS_USUAL = Manner()
+
+
 def import_file(
     file: Path,
     format: str,
@@ -49,19 +63,27 @@ def import_file(
     lifter: str | None = None,
     columns: str | None = None,
     source: str | None = None,
+    *,
+    keep: bool = False,
+    dry_run: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Import `file` for the account `user`, a list of exercises for nobody, and print what became of it.
 
-    Nothing is written before the whole file has been read. Raises OperatorError where the file, an option or
+    Of a history `keep` changes no stored session, and a `dry_run` nothing at all. Nothing is written before the whole
+    file has been read. Raises OperatorError where the file, an option or
     the database is wrong, where there is no room for temporary files or for what is printed, where the import is
     interrupted, and where nothing of the file could be stored.
     """
     time_zone(timezone)
     if lifter is not None and format != MEETS:
         raise OperatorError(f"--lifter is only for --format {MEETS}")
+    manner = Manner(timezone, keep=keep, dry_run=dry_run, verbose=verbose)
     formats.refuse_foreign_options(format, columns, source)
     if format == formats.AUTO:
         format = formats.recognised_file(file)
+    if (keep or dry_run) and format in _NO_HISTORIES:
+        raise OperatorError(f"--keep and --dry-run are for histories; this is {_NO_HISTORIES[format]}")
     if format == CATALOG:
         if user is not None:
             raise OperatorError("the exercises of the catalog belong to no account: leave --user out")
@@ -74,7 +96,7 @@ def import_file(
     elif format == MEETS:
         _import_meets(file, unit, user, lifter, database_url)
     else:
-        _import_history(file, format, unit, user, timezone, database_url, columns, source)
+        _import_history(file, format, unit, user, manner, database_url, columns, source)
 
 
 def _import_catalog(file: Path, unit: str | None, database_url: str) -> None:
@@ -106,17 +128,16 @@ def _import_history(
     format: str,
     unit: str | None,
     user: UUID,
-    timezone: str,
+    manner: Manner,
     database_url: str,
     columns: str | None,
     source: str | None,
 ) -> None:
     provider, history = read_with_source(file, format, unit, columns, source)
     with _engine(database_url) as engine, _printing(file):
-        report = import_and_report(engine, user, provider, history, timezone=timezone)
-    if unit is not None and report.sessions_already_there:
-        print_lines(["sessions that are already there keep their weights, whatever --unit says"])
-    _require_something_stored(file, report.sessions_saved + report.sessions_already_there)
+        report = import_and_report(engine, user, provider, history, manner)
+    left = report.sessions_already_there + report.sessions_differing
+    _require_something_stored(file, report.sessions_saved + report.sessions_updated + left)
 
 
 def _require_something_stored(file: Path, stored: int) -> None:
@@ -178,8 +199,8 @@ def import_and_report(
     user: UUID,
     provider: str,
     history: ParsedHistory,
+    manner: Manner = _AS_USUAL,
     *,
-    timezone: str = "UTC",
     console: Console | None = None,
 ) -> ImportReport:
     """Save `history` behind a progress bar and print the report on its rows. Raises as `import_history`."""
@@ -192,9 +213,11 @@ def import_and_report(
             provider,
             history,
             lambda done, total: bar.update(task, completed=done, total=total),
-            timezone=timezone,
+            timezone=manner.timezone,
+            keep=manner.keep,
+            dry_run=manner.dry_run,
         )
-    print_lines(report_lines(report), console)
+    print_lines(report_lines(report, verbose=manner.verbose), console)
     return report
 
 

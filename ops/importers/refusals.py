@@ -14,6 +14,8 @@ from ops.importers.spool import no_room
 
 _CHECK_VIOLATION = "23514"
 _DATA_EXCEPTIONS = "22"
+_NO_DATA_FOUND = "P0002"
+_SERIALIZATION_FAILURE = "40001"
 _CONNECTION_LOST = ("08", "57P")
 _NOT_MIGRATED = frozenset({"42883", "42P01", "42704", "3F000"})
 
@@ -39,6 +41,16 @@ def told_clearly(how_far: Callable[[], str]) -> Iterator[None]:
         raise OperatorError(f"{what_stopped(error)}; {how_far()}") from error
     except sqlite3.OperationalError as error:
         raise OperatorError(f"{no_room(error)}; {how_far()}") from error
+
+
+def is_gone(error: DBAPIError) -> bool:
+    """Tell whether what was to be changed is not there any more."""
+    return _code_and_message(error)[0] == _NO_DATA_FOUND
+
+
+def has_changed(error: DBAPIError) -> bool:
+    """Tell whether what was to be changed is not what it was when it was read."""
+    return _code_and_message(error)[0] == _SERIALIZATION_FAILURE
 
 
 def refusal(error: DBAPIError) -> str | None:

@@ -1,18 +1,20 @@
 """Saves a `ParsedHistory` as the account that it belongs to, a few sessions a transaction.
 
-It goes through the same functions as every client: exercises by `resolve_external_exercise_v1`, sessions by
-`save_session_v5`. A session that is already stored under its (source, source_ref) is left alone, so importing
-twice changes nothing and an interrupted import is continued by running it again.
+First all workouts of the file are compared with all that the account has (ops/importers/matching.py), then each is
+saved, replaces the session that it is, or is left out. Everything goes through granted functions of the database, so
+an interrupted import is continued by running it again, and importing twice changes nothing.
 
 Memory holds one batch of sessions and the exercises; what grows with the file or the account is on disk.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
-from typing import Any
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -20,20 +22,14 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ops.errors import OperatorError
-from ops.importers.doubles import OtherSources
-from ops.importers.history import (
-    ImportedBlock,
-    ImportedSession,
-    ImportedSet,
-    Listed,
-    ParsedHistory,
-    Remark,
-    Tracking,
-)
-from ops.importers.payload import session_payload
-from ops.importers.refusals import refusal, told_clearly
-from ops.importers.spool import ROWS_AT_ONCE, Remarks, SkippedRows, Texts
-from ops.importers.tracking import contradiction
+from ops.importers.decisions import ALREADY, DELETED, EDITED_MEANWHILE, Age, Left, decide
+from ops.importers.exercises import Exercises
+from ops.importers.history import ImportedSession, ImportedSet, Listed, ParsedHistory, Remark, Typo
+from ops.importers.matching import Matching, Stored, Workout
+from ops.importers.payload import Replaced, session_payload
+from ops.importers.refusals import has_changed, is_gone, refusal, told_clearly
+from ops.importers.spool import Remarks, SkippedRows
+from ops.importers.workouts import Fitting, fitting
 from tasks.transaction import account, transaction
 
 Progress = Callable[[int, int], None]
@@ -44,22 +40,10 @@ Progress = Callable[[int, int], None]
 MOST_SESSIONS = 10
 MOST_SETS = 500
 
-_ALREADY = "session already imported"
-_DELETED = f"{_ALREADY}, and deleted since"
-
-_STORED_REFS = text(
-    "select source_ref from public.workout_sessions"
-    " where user_id = :user and source = :source and source_ref is not null"
+_SAVE_SESSION = text(
+    "select public.save_imported_session_v1(cast(:payload as jsonb), cast(:workout as jsonb))"
 )
-_IS_STORED = text(
-    "select exists (select from public.workout_sessions"
-    " where user_id = :user and source = :source and source_ref = :ref)"
-)
-_RESOLVE_EXERCISE = text(
-    "select public.resolve_external_exercise_v1(p_provider => :provider, p_external_id => :name,"
-    " p_name => :name, p_tracking => :tracking, p_expected_user_id => :user)"
-)
-_SAVE_SESSION = text("select public.save_session_v5(cast(:payload as jsonb))")
+_REMEMBER = text("select public.remember_imported_workouts_v1(:source, cast(:workouts as jsonb), :user)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +51,35 @@ class ImportReport:
     """What became of every data row: `sets_taken` + the skipped rows = `data_rows`."""
 
     sessions_saved: int
+    """New ones; with `is_dry_run` what an import would save."""
+    sessions_updated: int
+    """Sessions that were as an earlier import left them, and are as this file has them now."""
     sessions_already_there: int
+    sessions_differing: int
+    """Sessions that were edited here, or are another app's, and are not what this file has."""
     sessions_refused: int
     """Sessions of which nothing could be stored; `skipped` says why, row by row."""
     sets_taken: int
     skipped: SkippedRows
     data_rows: int
     remarks: Listed[Remark]
-    stats_requested_version: int | None
+    typos: Listed[Typo] = ()
+    stats_requested_version: int | None = None
     """The generation that the last save requested; None where nothing was saved."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Exercise:
-    """What a name stands for: the exercise, or why there is none; an archived one takes no sets."""
-
-    exercise_id: str
-    tracking: Tracking
-    is_archived: bool = False
-    refusal: str | None = None
+    is_dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A session that can be saved, and the lines of its sets."""
+    """A session that can be saved, what is remembered of it, and the lines of its sets."""
 
-    source_ref: str
     payload: str
+    memory: dict[str, object]
     lines: list[int]
+    is_update: bool
+
+
+Outcome = Literal["saved", "updated", "already there", "differing", "refused"]
 
 
 def import_history(
@@ -105,17 +90,20 @@ def import_history(
     progress: Progress | None = None,
     *,
     timezone: str = "UTC",
+    keep: bool = False,
+    dry_run: bool = False,
 ) -> ImportReport:
     """Save `history` for the account `user` with `provider` as its source; return what became of every row.
 
-    `timezone` is where the printed times of day were local; it decides started_at alone, never session_date.
+    `timezone` is where the printed times of day were local; it decides started_at alone, never session_date. With
+    `keep` no stored session is changed; a `dry_run` writes nothing and reports what an import would do.
     Raises OperatorError, telling how far it came, where the zone is unknown, the database is not reachable or
     not migrated, there is no room for temporary files, or the import is interrupted. Sessions saved until then stay.
     """
-    saving = _Saving(engine, user, provider, time_zone(timezone), history)
+    saving = _Saving(engine, user, provider, time_zone(timezone), history, keep=keep, dry_run=dry_run)
     total = len(history.sessions)
     with told_clearly(lambda: _how_far(saving, total)):
-        saving.look_up_stored()
+        saving.compare()
         for batch in _batches(history.sessions):
             saving.take(batch)
             if progress is not None:
@@ -140,193 +128,231 @@ class _Saving:
     """One import under way, and its report so far."""
 
     def __init__(
-        self, engine: Engine, user: UUID, provider: str, zone: tzinfo, history: ParsedHistory
+        self,
+        engine: Engine,
+        user: UUID,
+        provider: str,
+        zone: tzinfo,
+        history: ParsedHistory,
+        *,
+        keep: bool,
+        dry_run: bool,
     ) -> None:
         self._engine = engine
         self._user = user
         self._provider = provider
         self._zone = zone
         self._history = history
-        self._stored_refs = Texts()
-        self._others = OtherSources()
-        self._exercises: dict[str, _Exercise] = {}
+        self._keep = keep
+        self._dry_run = dry_run
+        self._matching = Matching()
+        self._exercises = Exercises(engine, user, provider, history.tracking)
         self._skipped = SkippedRows(history.skipped)
         self._remarks = Remarks()
         for remark in history.remarks:
             self._remarks.add(remark.line, remark.text)
         self._sets_taken = 0
-        self._refused = 0
-        self._already_there = 0
         self._requested_version: int | None = None
-        self.saved = 0
+        self._outcomes: dict[Outcome, int] = dict.fromkeys(
+            ("saved", "updated", "already there", "differing", "refused"), 0
+        )
 
     @property
     def done(self) -> int:
         """Count the sessions that have been dealt with, one way or the other."""
-        return self.saved + self._already_there + self._refused
+        return sum(self._outcomes.values())
 
-    def look_up_stored(self) -> None:
-        """Find out which sessions the account has already."""
+    @property
+    def written(self) -> int:
+        """Count the sessions that this import has saved or updated."""
+        return self._outcomes["saved"] + self._outcomes["updated"]
+
+    def compare(self) -> None:
+        """Find out what the names of the file stand for, and which of its workouts the account has already."""
         with transaction(self._engine, account(self._user)) as connection:
-            refs = connection.scalars(
-                _STORED_REFS,
-                {"user": self._user, "source": self._provider},
-                execution_options={"yield_per": ROWS_AT_ONCE},
-            )
-            for ref in refs:
-                self._stored_refs.add(ref)
-            self._others.look_up(connection, self._user, self._provider)
+            self._exercises.look_up(connection)
+            self._matching.look_up(connection, self._user, self._provider)
+        self._matching.compare(self._workout(session) for session in self._history.sessions)
+        if not self._dry_run:
+            self._exercises.widen()
 
-    def take(self, batch: Iterable[ImportedSession]) -> None:
+    def take(self, batch: Iterable[tuple[int, ImportedSession]]) -> None:
         """Save the sessions of `batch` in one transaction, and account for those that are left out."""
-        ready = [one for session in batch if (one := self._made_ready(session))]
-        if ready:
-            self._save(ready)
+        ready: list[_Ready] = []
+        found: list[dict[str, object]] = []
+        for n, session in batch:
+            self._deal_with(n, session, ready, found)
+        if self._dry_run:
+            for one in ready:
+                self._count_written(one)
+        elif ready or found:
+            self._save(ready, found)
 
     def report(self) -> ImportReport:
         """Return the report on the whole history."""
         return ImportReport(
-            sessions_saved=self.saved,
-            sessions_already_there=self._already_there,
-            sessions_refused=self._refused,
+            sessions_saved=self._outcomes["saved"],
+            sessions_updated=self._outcomes["updated"],
+            sessions_already_there=self._outcomes["already there"],
+            sessions_differing=self._outcomes["differing"],
+            sessions_refused=self._outcomes["refused"],
             sets_taken=self._sets_taken,
             skipped=self._skipped,
             data_rows=self._history.data_rows,
             remarks=self._remarks,
+            typos=self._history.typos,
             stats_requested_version=self._requested_version,
+            is_dry_run=self._dry_run,
         )
 
-    def _made_ready(self, session: ImportedSession) -> _Ready | None:
-        """Return `session` as it will be saved; None where there is nothing to save, which is accounted for."""
-        if session.source_ref in self._stored_refs:
-            self._leave(_lines(session.sets()), _ALREADY)
-            return None
-        blocks = self._fitting_blocks(session)
-        archived = {id for id, block in blocks if self._exercises[block.exercise].is_archived}
-        sets = [a_set for _, block in blocks for a_set in block.sets]
-        kept = [a_set for id, block in blocks if id not in archived for a_set in block.sets]
-        printed = session.started_at_local
-        started_at = None if printed is None else printed.replace(tzinfo=self._zone)
-        # Another app's export may have come in before its exercise was archived, or after.
-        for found in (sets, kept) if archived else (sets,):
-            if found and (same := self._others.same_workout(session.session_date, started_at, found)):
-                self._leave(_lines(sets), same)
-                return None
-        for id, block in blocks:
-            if id in archived:
-                reason = f'"{block.exercise}" is archived: bring it back with upsert_exercise_v1'
-                self._skip(_lines(block.sets), reason)
-        if not kept:
-            self._refused += 1
-            return None
-        payload = session_payload(self._user, self._provider, session, started_at, blocks, archived)
-        return _Ready(session.source_ref, payload, _lines(kept))
+    def _workout(self, session: ImportedSession) -> Workout:
+        """Return `session` as it is compared; what there is to say about its exercises is said once, here."""
+        for block in session.blocks:
+            remark = self._exercises.remark(block.exercise)
+            if remark is not None:
+                self._remarks.add(block.sets[0].line, remark)
+        workout = fitting(session, self._exercises, self._start(session))
+        return Workout(session.source_ref, session.session_date, workout.started_at, *workout.fingerprints())
 
-    def _save(self, ready: Sequence[_Ready]) -> None:
+    def _start(self, session: ImportedSession) -> datetime | None:
+        printed = session.started_at_local
+        return None if printed is None else printed.replace(tzinfo=self._zone)
+
+    def _deal_with(
+        self, n: int, session: ImportedSession, ready: list[_Ready], found: list[dict[str, object]]
+    ) -> None:
+        """Skip rows of the session `n` that cannot be stored; the rest is `ready` to be saved, or left with a reason.
+
+        A session that is left is added to what was `found`, to be remembered.
+        """
+        stored = self._matching.session_of(n)
+        workout = fitting(session, self._exercises, self._start(session), stored.archived if stored else ())
+        for line, reason in workout.misfits:
+            self._skipped.add(line, reason)
+        if stored is not None:
+            left = decide(stored, workout, self._age, keep=self._keep)
+            if left is not None:
+                self._leave(workout, left)
+                if left.is_remembered and (memory := workout.memory_beside(stored)):
+                    found.append(memory)
+                return
+        for block in workout.archived:
+            reason = f'"{block.exercise}" is archived: bring it back with upsert_exercise_v1'
+            self._skip(_lines(block.sets), reason)
+        if workout.in_use:
+            ready.append(self._made_ready(workout, stored))
+        else:
+            self._outcomes["refused"] += 1
+
+    @property
+    def _age(self) -> Age:
+        return Age(self._matching.is_older, self._matching.lacks_workouts)
+
+    def _made_ready(self, workout: Fitting, stored: Stored | None) -> _Ready:
+        session = workout.session
+        if not self._dry_run:
+            workout.make_exercises()
+        source_ref = session.source_ref
+        replaced = None
+        if stored is None:
+            source_ref = self._matching.free_ref(self._provider, source_ref)
+        elif stored.updated_at is not None:
+            replaced = Replaced(stored.session_id, stored.updated_at)
+        payload = session_payload(
+            self._user, self._provider, session, source_ref, workout.started_at, workout.with_ids(workout.blocks),
+            {id for id, _ in workout.with_ids(workout.archived)}, replaced,
+        )  # fmt: skip
+        return _Ready(
+            payload,
+            workout.memory() | {"source": self._provider},
+            _lines(workout.sets_in_use()),
+            replaced is not None,
+        )
+
+    def _save(self, ready: Sequence[_Ready], found: Sequence[dict[str, object]] = ()) -> None:
         """Save what is `ready` in one transaction; where any of it is refused, each in a transaction of its own."""
         try:
-            receipts = self._receipts(ready)
+            receipts = self._receipts(ready, found)
         except DBAPIError as error:
-            reason = refusal(error)
-            if reason is None:
+            if not (refusal(error) or is_gone(error) or has_changed(error)):
                 raise
-            if len(ready) > 1:
+            if len(ready) + bool(found) > 1:
                 for one in ready:
                     self._save([one])
-            else:
-                self._refuse(ready[0], reason)
+                self._save([], found)
+            elif ready:
+                self._refuse(ready[0], error)
             return
         for one, receipt in zip(ready, receipts, strict=True):
             self._count(one, receipt)
 
-    def _receipts(self, ready: Iterable[_Ready]) -> list[dict[str, Any]]:
+    def _receipts(self, ready: Iterable[_Ready], found: Sequence[dict[str, object]]) -> list[dict[str, Any]]:
         with transaction(self._engine, account(self._user)) as connection:
-            return [connection.execute(_SAVE_SESSION, {"payload": one.payload}).scalar_one() for one in ready]
+            if found:
+                remembered = {"source": self._provider, "user": self._user, "workouts": json.dumps(found)}
+                connection.execute(_REMEMBER, remembered)
+            return [
+                connection.execute(
+                    _SAVE_SESSION, {"payload": one.payload, "workout": json.dumps(one.memory)}
+                ).scalar_one()
+                for one in ready
+            ]
 
     def _count(self, one: _Ready, receipt: Mapping[str, Any]) -> None:
         if receipt["replayed"]:
             # A receipt outlives its session: what an earlier import had saved may have been deleted.
-            self._leave(one.lines, _ALREADY if self._is_stored(one) else _DELETED)
+            self._leave_lines(one.lines, ALREADY if receipt["session_exists"] else DELETED)
             return
         self._requested_version = int(receipt["statsRequestedVersion"])
-        self.saved += 1
+        self._count_written(one)
+
+    def _count_written(self, one: _Ready) -> None:
+        self._outcomes["updated" if one.is_update else "saved"] += 1
         self._sets_taken += len(one.lines)
 
-    def _refuse(self, one: _Ready, reason: str) -> None:
-        if self._is_stored(one):
-            self._leave(one.lines, _ALREADY)
-            return
-        if reason.startswith("$.mutation_id:"):
+    def _refuse(self, one: _Ready, error: DBAPIError) -> None:
+        reason = refusal(error) or ""
+        # Another import, or a person, may be at work at the same time.
+        if is_gone(error):
+            self._leave_lines(one.lines, DELETED)
+        elif has_changed(error):
+            self._leave_lines(one.lines, EDITED_MEANWHILE)
+        elif reason.startswith("$.source_ref:"):
+            self._leave_lines(one.lines, ALREADY)
+        elif reason.startswith("$.mutation_id:"):
             # Imported before with sets whose exercise is archived now, or without those of one that is back.
-            self._leave(one.lines, _DELETED)
-            return
-        self._skip(one.lines, f"session refused by the database: {reason}")
-        self._refused += 1
+            self._leave_lines(one.lines, DELETED)
+        else:
+            self._skip(one.lines, f"session refused by the database: {reason}")
+            self._outcomes["refused"] += 1
 
-    def _is_stored(self, one: _Ready) -> bool:
-        """Tell whether the session is there now: another import may run at the same time."""
-        with transaction(self._engine, account(self._user)) as connection:
-            identity = {"user": self._user, "source": self._provider, "ref": one.source_ref}
-            stored: bool = connection.execute(_IS_STORED, identity).scalar_one()
-        return stored
+    def _leave(self, workout: Fitting, left: Left) -> None:
+        self._outcomes["differing" if left.differs else "already there"] += 1
+        there = Counter(left.there)
+        for fingerprint, line in workout.lines():
+            is_there = left.differs is None or there[fingerprint] > 0
+            there[fingerprint] -= 1
+            self._skipped.add(line, left.reason if is_there or left.differs is None else left.differs)
 
-    def _leave(self, lines: Iterable[int], reason: str) -> None:
-        self._skip(lines, reason)
-        self._already_there += 1
+    def _leave_lines(self, lines: Iterable[int], left: Left) -> None:
+        self._outcomes["differing" if left.differs else "already there"] += 1
+        self._skip(lines, left.differs or left.reason)
 
     def _skip(self, lines: Iterable[int], reason: str) -> None:
         for line in lines:
             self._skipped.add(line, reason)
 
-    def _fitting_blocks(self, session: ImportedSession) -> list[tuple[str, ImportedBlock]]:
-        """Return the blocks with their exercises' ids, without the sets that these exercises do not allow."""
-        blocks = []
-        for block in session.blocks:
-            exercise = self._exercise(block.exercise, block.sets[0].line)
-            sets = tuple(a_set for a_set in block.sets if self._accept(a_set, block.exercise, exercise))
-            if sets:
-                blocks.append((exercise.exercise_id, ImportedBlock(block.exercise, block.notes, sets)))
-        return blocks
 
-    def _accept(self, a_set: ImportedSet, name: str, exercise: _Exercise) -> bool:
-        reason = exercise.refusal or contradiction(a_set, name, exercise.tracking)
-        if reason is not None:
-            self._skip([a_set.line], reason)
-        return reason is None
-
-    def _exercise(self, name: str, line: int) -> _Exercise:
-        if name not in self._exercises:
-            shown = self._history.tracking[name]
-            exercise = self._exercises[name] = self._resolve(name, shown)
-            if exercise.tracking != shown:
-                self._remarks.add(
-                    line, f'"{name}" is tracked as {exercise.tracking}; the file alone would show {shown}'
-                )
-        return self._exercises[name]
-
-    def _resolve(self, name: str, tracking: Tracking) -> _Exercise:
-        identity = {"provider": self._provider, "name": name, "tracking": tracking, "user": self._user}
-        try:
-            with transaction(self._engine, account(self._user)) as connection:
-                resolved = connection.execute(_RESOLVE_EXERCISE, identity).scalar_one()
-        except DBAPIError as error:
-            reason = refusal(error)
-            if reason is None:
-                raise
-            return _Exercise("", tracking, refusal=f"exercise refused by the database: {reason}")
-        return _Exercise(resolved["exercise_id"], resolved["tracking"], resolved["archived"])
-
-
-def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[ImportedSession]]:
-    """Yield the sessions in order, as many at once as one transaction may save."""
-    batch: list[ImportedSession] = []
+def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[tuple[int, ImportedSession]]]:
+    """Yield the sessions in order, each with its number, as many at once as one transaction may save."""
+    batch: list[tuple[int, ImportedSession]] = []
     sets = 0
-    for session in sessions:
+    for n, session in enumerate(sessions):
         more = sum(1 for _ in session.sets())
         if batch and (len(batch) == MOST_SESSIONS or sets + more > MOST_SETS):
             yield batch
             batch, sets = [], 0
-        batch.append(session)
+        batch.append((n, session))
         sets += more
     if batch:
         yield batch
@@ -338,6 +364,6 @@ def _lines(sets: Iterable[ImportedSet]) -> list[int]:
 
 def _how_far(saving: _Saving, total: int) -> str:
     return (
-        f"{saving.done} of {total} sessions done, {saving.saved} of them saved now; "
+        f"{saving.done} of {total} sessions done, {saving.written} of them saved now; "
         "they stay, and the same command continues from there"
     )

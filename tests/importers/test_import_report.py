@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 
 from ops.errors import OperatorError
 from ops.import_report import report_lines
-from ops.importers.history import ParsedHistory, Remark, SkippedRow
+from ops.importers.history import NOT_A_SET, ParsedHistory, Remark, SkippedRow, Typo
 from ops.importers.spool import SkippedRows
 from ops.importing import ImportReport, import_and_report, import_file, read_history
 from ops.sample_history import sample_history
@@ -21,15 +21,18 @@ USER = UUID("00000000-0000-4000-8000-000000000001")
 NOBODY_LISTENS = "postgresql+psycopg2://nobody@127.0.0.1:1/nothing"
 
 
-def report(skipped=(), remarks=(), taken=10):
+def report(skipped=(), remarks=(), taken=10, typos=()):
     return ImportReport(
         sessions_saved=3,
+        sessions_updated=2,
         sessions_already_there=1,
+        sessions_differing=4,
         sessions_refused=0,
         sets_taken=taken,
         skipped=SkippedRows(skipped),
         data_rows=taken + len(skipped),
         remarks=tuple(remarks),
+        typos=tuple(typos),
         stats_requested_version=3,
     )
 
@@ -42,20 +45,37 @@ def test_the_report_adds_up_and_groups_by_reason():
         '  skipped 1: Reps "8.5" is not a whole number (line 20)',
         "  note: distances were read as miles (line 7)",
         "10 sets taken + 6 rows skipped = 16 data rows",
-        "3 sessions saved, 1 already there",
+        "3 sessions saved, 1 already there, 2 updated, 4 differing",
     ]
 
 
-def test_the_report_names_every_line_of_every_reason():
-    skipped = [SkippedRow(line, "a rest timer, not a set") for line in range(2, 82, 2)]
+def test_a_long_list_of_lines_is_shortened_unless_all_is_asked_for():
+    skipped = [SkippedRow(line, "no date") for line in range(2, 82, 2)]
     skipped += [SkippedRow(line, f"reason {line}") for line in range(101, 131)]
-    *lines, _, _ = report_lines(report(skipped))
-    assert lines[:3] == [
-        "  skipped 40: a rest timer, not a set (lines 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,",
+    lines = [*report_lines(report(skipped))]
+    assert lines[0] == (
+        "  skipped 40: no date (lines 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, ...; --verbose for all)"
+    )
+    assert lines[1:-2] == [f"  skipped 1: reason {line} (line {line})" for line in range(101, 131)]
+    assert [*report_lines(report(skipped), verbose=True)][:3] == [
+        "  skipped 40: no date (lines 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,",
         "    32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60,",
         "    62, 64, 66, 68, 70, 72, 74, 76, 78, 80)",
     ]
-    assert lines[3:] == [f"  skipped 1: reason {line} (line {line})" for line in range(101, 131)]
+
+
+def test_rest_timers_are_one_line_without_their_places():
+    skipped = [SkippedRow(line, NOT_A_SET) for line in range(2, 200, 2)]
+    assert next(iter(report_lines(report(skipped)))) == f"  skipped 99: {NOT_A_SET}"
+
+
+def test_likely_typos_are_listed_with_what_to_do():
+    typos = [Typo(line, f'87777{line} reps of "Squat"') for line in range(25)]
+    lines = [*report_lines(report(typos=typos))]
+    assert lines[0] == '  looks like a typo: 877770 reps of "Squat" (line 0)'
+    assert lines[20] == "  and 5 more that look like a typo; --verbose for all"
+    assert lines[21].startswith("  typos are taken as printed: correct it in the app and import again")
+    assert len([*report_lines(report(typos=typos), verbose=True)]) == 25 + 1 + 2
 
 
 def steps_for(rows: int) -> int:

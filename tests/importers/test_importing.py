@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from uuid import uuid4
 
@@ -27,6 +27,8 @@ from ops.importers.history import ImportedSet, ParsedHistory
 from ops.importers.saving import MOST_SESSIONS
 from ops.importing import import_and_report, import_file, import_history, read_history
 from ops.sample_history import PROVIDER, sample_history
+
+DAY2 = DAY + timedelta(days=1)
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_a_real_file_goes_in_whole_and_a_second_time_changes_nothing(
 
     again = import_history(database.engine, user, format, read)
     assert (again.sessions_saved, again.sessions_already_there, again.sets_taken) == (0, sessions, 0)
-    assert {row.reason for row in again.skipped} == {"session already imported"}
+    assert {row.reason for row in again.skipped} == {"already there"}
     assert adds_up(again)
     assert again.stats_requested_version is None
     assert stored_sets(database, user) == before
@@ -105,34 +107,56 @@ def test_assistance_is_stored_by_its_absolute_value(database, user):
     assert stored_sets(database, user) == [("Chin", "normal", Decimal("20.00"), 8, None, None, True)]
 
 
-def test_a_row_that_contradicts_the_known_exercise_is_skipped(database, user):
+@pytest.fixture
+def set_tracking(database, user):
+    """Set how the account's exercise of a name is tracked, as a person does."""
+
+    def set_tracking(name, tracking):
+        me = database.as_account(user)
+        exercise = me.value("select id from public.exercises where name = :name", name=name)
+        me(
+            "select public.upsert_exercise_v1(:name, :tracking, :me, :x)",
+            name=name,
+            tracking=tracking,
+            me=user,
+            x=exercise,
+        )
+
+    return set_tracking
+
+
+def test_a_row_that_contradicts_what_a_person_has_set_is_skipped(database, user, set_tracking):
     import_history(
         database.engine,
         user,
         "strong",
         history(session(block("Dip", ImportedSet(2, reps=8))), dip="reps_only"),
     )
-    later = session(block("Dip", lift(2), ImportedSet(3, reps=9)), block("Bench", lift(4)), ref="two")
-    only_dips = session(block("Dip", lift(5)), ref="three")
+    set_tracking("Dip", "reps_only")
+    later = session(
+        block("Dip", lift(2), ImportedSet(3, reps=9)), block("Bench", lift(4)), ref="two", day=DAY2
+    )
+    only_dips = session(block("Dip", lift(5)), ref="three", day=DAY2)
     report = import_history(database.engine, user, "strong", history(later, only_dips))
     assert (report.sessions_saved, report.sessions_refused, report.sets_taken) == (1, 1, 2)
-    assert [(row.line, row.reason) for row in report.skipped] == [
-        (2, 'a weight on "Dip", which is tracked as reps_only'),
-        (5, 'a weight on "Dip", which is tracked as reps_only'),
-    ]
+    reason = 'a weight on "Dip", which is tracked as reps_only: change that with upsert_exercise_v1 and import again'
+    assert [(row.line, row.reason) for row in report.skipped] == [(2, reason), (5, reason)]
     assert adds_up(report)
 
 
-def test_a_load_on_an_exercise_of_assistance_is_skipped(database, user):
-    """Stored, it would be so much assistance."""
+def test_on_an_exercise_of_assistance_every_weight_is_assistance(database, user):
     first = history(session(block("Chin", lift(2, "-20"))), chin="assisted_reps")
     import_history(database.engine, user, "strong", first)
-    later = history(session(block("Chin", lift(2, "-15"), lift(3, "20")), ref="two"), chin="weight_reps")
+    later = history(
+        session(block("Chin", lift(2, "-15"), lift(3, "20")), ref="two", day=DAY2), chin="weight_reps"
+    )
     report = import_history(database.engine, user, "strong", later)
-    assert [(row.line, row.reason) for row in report.skipped] == [
-        (3, 'a weight that is no assistance (not negative) on "Chin", which is tracked as assisted_reps')
+    assert [*report.skipped] == []
+    assert [stored[2] for stored in stored_sets(database, user)] == [
+        Decimal("20.00"),
+        Decimal("15.00"),
+        Decimal("20.00"),
     ]
-    assert [stored[2] for stored in stored_sets(database, user)] == [Decimal("20.00"), Decimal("15.00")]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +232,7 @@ def test_what_another_import_stores_meanwhile_is_already_there(database, user, w
     report = import_history(database.engine, user, "strong", numbered_sessions(count), meanwhile)
 
     assert (report.sessions_saved, report.sessions_already_there, report.sessions_refused) == (10, 13, 0)
-    assert {row.reason for row in report.skipped} == {"session already imported"}
+    assert {row.reason for row in report.skipped} == {"already there"}
     assert adds_up(report)
     assert len(stored_sessions(database, user)) == count
 
@@ -262,15 +286,21 @@ def test_an_archived_exercise_costs_its_own_rows(database, user, archive):
     )
     archive("Bench")
     later = history(
-        session(block("Squat", lift(2)), block("Bench", lift(3), lift(4)), ref="two"),
-        session(block("Bench", lift(5)), ref="three"),
-        session(block("Bench", lift(6)), block("Squat", lift(7)), block("Bench", lift(8)), ref="four"),
+        session(block("Squat", lift(2)), block("Bench", lift(3), lift(4)), ref="two", day=DAY2),
+        session(block("Bench", lift(5)), ref="three", day=DAY2 + timedelta(days=1)),
+        session(
+            block("Bench", lift(6)),
+            block("Squat", lift(7)),
+            block("Bench", lift(8)),
+            ref="four",
+            day=DAY2 + timedelta(days=2),
+        ),
     )
     report = import_history(database.engine, user, "strong", later)
     assert (report.sessions_saved, report.sessions_refused, report.sets_taken) == (2, 1, 2)
     assert [(row.line, row.reason) for row in report.skipped] == [(n, ARCHIVED) for n in (3, 4, 5, 6, 8)]
     assert adds_up(report)
-    assert [row[1] for row in stored_sessions(database, user)] == ["four", "one", "two"]
+    assert [row[1] for row in stored_sessions(database, user)] == ["one", "two", "four"]
 
     again = import_history(database.engine, user, "strong", later)
     assert (again.sessions_saved, again.sessions_already_there, again.sessions_refused) == (0, 2, 1)
@@ -299,7 +329,7 @@ def test_a_session_deleted_since_stays_deleted_whatever_is_archived(database, us
     assert (report.sessions_saved, report.sessions_already_there, report.sessions_refused) == (0, 2, 0)
     assert {row.line: row.reason for row in report.skipped if row.reason != ARCHIVED} == dict.fromkeys(
         [2, 3, 4] if archived_at == "the first import" else [2, 4],
-        "session already imported, and deleted since",
+        "deleted here: it stays deleted",
     )
     assert adds_up(report)
     assert [row[1] for row in stored_sessions(database, user)] == ["before"]
@@ -352,18 +382,8 @@ def test_a_session_deleted_since_stays_deleted(database, user):
     me("select public.delete_session_v5(:session, :owner, gen_random_uuid())", session=session_id, owner=user)
     report = import_history(database.engine, user, "strong", read)
     assert (report.sessions_saved, report.sessions_already_there) == (0, 1)
-    assert [row.reason for row in report.skipped] == ["session already imported, and deleted since"]
+    assert [row.reason for row in report.skipped] == ["deleted here: it stays deleted"]
     assert stored_sessions(database, user) == []
-
-
-def test_another_reading_of_a_deleted_session_is_a_new_session(database, user):
-    import_history(database.engine, user, "strong", history(session(block("Bench", lift(2, "135")))))
-    me = database.as_account(user)
-    session_id = me.value("select id from public.workout_sessions")
-    me("select public.delete_session_v5(:session, :owner, gen_random_uuid())", session=session_id, owner=user)
-    # The first import took pounds for kilograms.
-    again = history(session(block("Bench", lift(2, "61.23"))))
-    assert import_history(database.engine, user, "strong", again).sessions_saved == 1
 
 
 def test_the_whole_command(database, user, tmp_path, capsys):
@@ -391,19 +411,15 @@ def test_a_wrong_file_or_unit_writes_nothing(database, user, tmp_path):
     assert stored_sessions(database, user) == []
 
 
-def test_another_unit_for_what_is_there_already_says_that_it_changes_nothing(
-    database, user, tmp_path, capsys
-):
+def test_the_right_unit_corrects_what_was_imported_with_a_wrong_one(database, user, tmp_path, capsys):
     file = tmp_path / "strong.csv"
     file.write_text(
         "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
     )
-    hint = "sessions that are already there keep their weights, whatever --unit says"
     import_file(file, "strong", "kg", user, "UTC", database.url)
-    assert hint not in capsys.readouterr().out
     import_file(file, "strong", "lb", user, "UTC", database.url)
-    assert hint in capsys.readouterr().out
-    assert stored_sets(database, user) == [("Bench", "normal", Decimal("60.00"), 8, None, None, True)]
+    assert "0 sessions saved, 0 already there, 1 updated" in capsys.readouterr().out
+    assert stored_sets(database, user) == [("Bench", "normal", Decimal("27.22"), 8, None, None, True)]
 
 
 def test_a_file_of_which_nothing_can_be_stored_is_an_error(database, user, tmp_path):
