@@ -6,11 +6,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from support.histories import numbered_sessions, stored_sessions
+from support.histories import block, history, lift, numbered_sessions, session, stored_sessions
 
 from ops.errors import OperatorError
 from ops.importers.saving import MOST_SESSIONS
@@ -40,6 +42,47 @@ def test_an_interrupted_import_says_how_far_it_came_and_continues(database, user
 
     report = import_history(database.engine, user, "strong", read)
     assert (report.sessions_saved, report.sessions_already_there) == (MOST_SESSIONS + 3, MOST_SESSIONS)
+
+
+def test_two_imports_of_one_file_at_once_end_as_one(database, user):
+    read = numbered_sessions(3 * MOST_SESSIONS)
+    with ThreadPoolExecutor(2) as both:
+        reports = list(
+            both.map(lambda _: import_history(database.engine, user, "strong", read), range(2), timeout=300)
+        )
+    assert sum(report.sessions_saved for report in reports) == 3 * MOST_SESSIONS
+    assert all(
+        report.sessions_saved + report.sessions_already_there == len(read.sessions) for report in reports
+    )
+    assert len(stored_sessions(database, user)) == 3 * MOST_SESSIONS
+
+
+def test_an_interrupted_update_is_continued(database, user):
+    """Half of the sessions have the new start, and half the old one."""
+
+    def export(hour):
+        days = (date(2026, 1, 1) + timedelta(days=2 * n) for n in range(2 * MOST_SESSIONS))
+        return history(
+            *(
+                session(
+                    block("Bench", lift(n, 60 + n)),
+                    ref=f"{day} {hour}",
+                    day=day,
+                    at=datetime(day.year, day.month, day.day, hour, n),
+                )
+                for n, day in enumerate(days)
+            )
+        )
+
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    import_history(database.engine, user, "strong", export(18))
+    with pytest.raises(OperatorError, match="interrupted; 10 of 20"):
+        import_history(database.engine, user, "strong", export(17), interrupt)
+    report = import_history(database.engine, user, "strong", export(17))
+    assert (report.sessions_saved, report.sessions_updated, report.sessions_already_there) == (0, 10, 10)
+    assert {started.hour for _, _, _, started, *_ in stored_sessions(database, user)} == {17}
 
 
 def test_a_connection_lost_between_two_transactions_costs_nothing(database, user):
