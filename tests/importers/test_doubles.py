@@ -80,3 +80,12 @@ def test_a_real_history_that_another_app_shifted_by_hours_is_left_alone(database
     assert {row.reason for row in report.skipped} == {
         "the same workout is already there from strong, 9 h apart"
     }
+
+
+def test_one_session_answers_for_one_of_two_equal_workouts_of_a_day(database, user):
+    import_history(database.engine, user, "strong", history(session(block("Push Up", lift(2)))))
+    twice = history(session(block("Push Up", lift(2)), ref="a"), session(block("Push Up", lift(3)), ref="b"))
+    for again in (False, True):
+        report = import_history(database.engine, user, "hevy", twice)
+        assert (report.sessions_saved, report.sessions_already_there) == ((0, 2) if again else (1, 1))
+    assert len(stored_sessions(database, user)) == 2
