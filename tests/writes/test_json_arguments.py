@@ -20,8 +20,13 @@ SPELLINGS = {
 ENQUEUE = (
     "select public.enqueue_user_exercise_stats_refresh_job(:user, null, '{}', 'manual_refresh', '', '', "
 )
-WITHOUT_SISTERS = {"record_stats_cron_run_v1"}
-"""Called by the workers alone."""
+WITHOUT_SISTERS = {
+    "record_stats_cron_run_v1",
+    "import_exercises_v1",
+    "remember_imported_workouts_v1",
+    "save_imported_session_v1",
+}
+"""Called by the workers alone, and by our own command of import."""
 
 
 @pytest.mark.parametrize("sent", SPELLINGS)

@@ -130,7 +130,7 @@ PROMISES = {
     "README.md": r"\*\*A committed write is never lost\.\*\*.*?\n- ",
     "sql/functions/writes/receipts.sql": r"-- Durable receipts:.*?\n-- Promises:",
     "sql/functions/writes/import_wodup_batch.sql": r"-- Promises:.*?\n-- Locks:",
-    "docs/importing.md": r"What\s+was deleted within.*?\n\n",
+    "docs/importing.md": r"One result is one session;.*?has every field",
     "docs/maintenance.md": r"\n\| receipts, .*?\n",
 }
 """Where somebody is told how long a write is known again, with what they are told."""
