@@ -410,6 +410,20 @@ def test_a_wrong_file_or_unit_writes_nothing(database, user, tmp_path):
     assert stored_sessions(database, user) == []
 
 
+def test_a_dry_run_of_the_command_says_so_and_writes_nothing(database, user, tmp_path, capsys):
+    file = tmp_path / "strong.csv"
+    file.write_text(
+        "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
+    )
+    import_file(file, "strong", "kg", user, "UTC", database.url, dry_run=True)
+    printed = capsys.readouterr().out
+    assert "dry run: nothing was written" in printed
+    assert "1 sessions saved, 0 already there, 0 updated, 0 differing" in printed
+    assert (stored_sessions(database, user), stored_sets(database, user)) == ([], [])
+    with pytest.raises(OperatorError, match="--keep and --dry-run are for histories; this is a WodUp batch"):
+        import_file(file, "wodup", None, user, "UTC", database.url, dry_run=True)
+
+
 def test_the_right_unit_corrects_what_was_imported_with_a_wrong_one(database, user, tmp_path, capsys):
     file = tmp_path / "strong.csv"
     file.write_text(

@@ -344,6 +344,22 @@ def test_a_dry_run_says_the_same_and_writes_nothing(account):
         assert outcome(account.imports("strong", *file)) == outcome(dry)
 
 
+def test_what_an_earlier_release_imported_is_known(account):
+    """It kept neither the sets nor a hash of what it had saved."""
+    squat = strong("2026-01-05 18:00:10", "Squat", 100, 5)
+    bench = strong("2026-01-07 18:00:10", "Bench", 80, 5)
+    account.imports("strong", squat, bench)
+    account.database.admin("update stats_private.imported_workouts set sets = null, content = null")
+    assert outcome(account.imports("strong", squat, bench)) == (0, 0, 2, 0)
+    account.database.admin("update stats_private.imported_workouts set sets = null, content = null")
+    moved = [row.replace("18:00:10", "17:00:10") for row in (squat, bench)]
+    assert outcome(account.imports("strong", moved[0], moved[1].replace(",80,", ",85,"))) == (0, 2, 0, 0)
+    account.database.admin("update stats_private.imported_workouts set sets = null, content = null")
+    account.delete_all()
+    account.imports("strong", *moved)
+    assert account.sessions() == []
+
+
 # 6: two apps
 
 
