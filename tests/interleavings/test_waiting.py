@@ -20,6 +20,7 @@ from .scene import (
     OUTPUT,
     READ_MODELS,
     admin_session,
+    answer_of,
     assert_converges,
     change_settings,
     end_waits,
@@ -332,7 +333,5 @@ def test_a_transaction_timeout_of_the_database_ends_no_stage(database, app_accou
     on_insert(database, INSIDE[stage], "perform pg_catalog.pg_sleep(0.6);")
     if known:
         set_default(database, "transaction_timeout", "300ms")
-    assert (
-        as_a_worker(database, stage, run)["response"]
-        == {"compute": "computed", "publish": "published"}[stage]
-    )
+    answer = answer_of(as_a_worker, database, stage, run)
+    assert answer.get("response") == {"compute": "computed", "publish": "published"}[stage]

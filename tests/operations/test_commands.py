@@ -11,6 +11,7 @@ import uuid
 
 import pytest
 from batches.scene import Account, claim_run, set_settings
+from interleavings.scene import end_waits
 from operations.terminal import terminal
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
@@ -164,19 +165,17 @@ def test_a_wait_for_a_lock_is_told_from_an_error_of_the_work(
 ):
     app_account.save()
     waited = "raise exception using errcode = '55P03', message = 'canceling statement due to lock timeout'"
-    fail_in(database, stages, stage, waited)
+    assert fail_in(database, stages, stage, waited)["response"] == "busy"
     assert job_row(stats_refresh)["last error"].endswith(f"lock timeout (over half of {stage}_budget_ms)")
     database.admin(
         "create or replace function stats_private.problem() returns trigger language plpgsql as"
         " $$ begin raise 'out of plates'; end $$"
     )
-    database.admin("update public.user_exercise_stats_refresh_jobs set retry_not_before = null")
+    end_waits(database)
     run = stages.claim()
-    stages.compute(run)
-    if stage == "publish":
-        stages.publish(run)
+    assert (stages.publish(run) if stage == "publish" else stages.compute(run))["response"] == "failed"
     shown = job_row(stats_refresh)
-    assert (shown["failed in"], shown["last error"], shown["attempts"]) == (stage, "out of plates", "2")
+    assert (shown["failed in"], shown["last error"], shown["attempts"]) == (stage, "out of plates", "1")
 
 
 def test_a_batch_that_is_tried_again_shows_the_error_of_its_run(database, stats_refresh):

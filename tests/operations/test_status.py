@@ -105,6 +105,7 @@ def test_in_an_incident_no_figure_is_left_out(incident):
     # Ages are in words.
     for group, name in (
         ("jobs", "oldest_wait"),
+        ("leases", "longest_busy"),
         ("accounts", "oldest_staleness"),
         ("rollover", "oldest_due"),
     ):

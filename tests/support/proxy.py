@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -9,8 +10,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
+import psycopg2
 from sqlalchemy import URL, make_url
 
+from support.servers import login_password
+
+_TOLD = (
+    "server_version",
+    "client_encoding",
+    "standard_conforming_strings",
+    "integer_datetimes",
+    "DateStyle",
+    "TimeZone",
+)
 _SSL_REQUESTS = (80877103, 80877104)
 
 
@@ -30,7 +42,8 @@ class Way:
         through = URL.create(
             self._target.drivername,
             username=self._target.username,
-            password=self._target.password,
+            # The file of a stack's password names the server, not this way.
+            password=self._target.password or login_password(self._target),
             host=host,
             port=port,
             database=self._target.database,
@@ -115,15 +128,21 @@ class Pooler(Way):
         super().__init__(url)
         self._lock = threading.Lock()
         self._turn = 0
+        # Kept, for they would close what they have opened.
+        self._logged_in: list[psycopg2.extensions.connection] = []
         self._servers = [self._log_in() for _ in range(2)]
 
     def _log_in(self) -> tuple[socket.socket, bytes]:
-        """Return a connection to the server and what it said when it was made."""
-        server = self._server()
-        settings = {"user": self._target.username, "database": self._target.database}
-        text = b"".join(f"{name}\0{value}\0".encode() for name, value in settings.items()) + b"\0"
-        server.sendall(struct.pack("!ii", len(text) + 8, 196608) + text)
-        return server, _until_ready(server)
+        """Return a connection to the server, which libpq has logged in, and what greets a client with it."""
+        connection = psycopg2.connect(self._target.set(drivername="postgresql").render_as_string(False))
+        self._logged_in.append(connection)
+        server = socket.socket(fileno=os.dup(connection.fileno()))
+        server.setblocking(True)
+        self._open.append(server)
+        said = _answer(b"R", struct.pack("!i", 0))
+        for name in _TOLD:
+            said += _answer(b"S", f"{name}\0{connection.get_parameter_status(name)}\0".encode())
+        return server, said + _answer(b"K", struct.pack("!ii", 0, 0)) + _answer(b"Z", b"I")
 
     def _serve(self, client: socket.socket) -> None:
         while struct.unpack("!i", _startup(client)[:4])[0] in _SSL_REQUESTS:
@@ -136,6 +155,10 @@ class Pooler(Way):
                 server.sendall(message)
                 # What the server says of itself between two transactions reaches nobody.
                 client.sendall(_until_ready(server, skip=b"A"))
+
+
+def _answer(kind: bytes, content: bytes) -> bytes:
+    return kind + struct.pack("!i", len(content) + 4) + content
 
 
 def _startup(source: socket.socket) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import URL, Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -75,8 +75,13 @@ def create_login(server: TestServer) -> None:
 
 def password(server: TestServer) -> str:
     """Return the clause that lets a new login in with the URLs of `server`; "" where no password is asked for."""
-    url = server.url()
-    return f"password '{stack_password(url)}'" if "passfile" in make_url(url).query else ""
+    found = login_password(make_url(server.url()))
+    return "" if found is None else f"password '{found}'"
+
+
+def login_password(url: URL) -> str | None:
+    """Return the password of every login of the stack at `url`; None where none is asked for."""
+    return stack_password(url.render_as_string(hide_password=False)) if "passfile" in url.query else None
 
 
 def drop_roles_of_the_tests() -> None:

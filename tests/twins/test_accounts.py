@@ -92,9 +92,9 @@ TWINS: dict[str, Twin] = {
     # ------------------------------------------------ keys
     "one write lock for all accounts": Twin(
         "locks/keys.sql",
-        "pg_catalog.pg_advisory_xact_lock(\n    pg_catalog.hashtextextended('stats-refresh:write:' || p_user_id"
+        "pg_catalog.pg_advisory_xact_lock(\n        pg_catalog.hashtextextended('stats-refresh:write:' || p_user_id"
         "::text, 0)",
-        "pg_catalog.pg_advisory_xact_lock(\n    pg_catalog.hashtextextended('stats-refresh:write:', 0)",
+        "pg_catalog.pg_advisory_xact_lock(\n        pg_catalog.hashtextextended('stats-refresh:write:', 0)",
         "tests/interleavings/test_generations.py::test_two_accounts_never_wait_for_each_other",
     ),
     "one worker lock for all accounts": Twin(

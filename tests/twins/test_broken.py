@@ -11,6 +11,7 @@ import pytest
 from . import (
     test_accounts,
     test_claim,
+    test_clock_ahead,
     test_compute,
     test_imports,
     test_lease,
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 SUBJECTS = (
     test_accounts,
     test_claim,
+    test_clock_ahead,
     test_compute,
     test_imports,
     test_lease,

@@ -107,7 +107,7 @@ TWINS: dict[str, Twin] = {
         "batches/test_retry.py::test_a_run_that_comes_back_does_not_take_the_slot_of_the_small_accounts",
     ),
     "readmission without a new lease": _waiting(
-        "perform stats_private.hold_lease(v_run);",
+        "perform stats_private.hold_lease(run);",
         "perform 1;",
         "interleavings/test_batch_retries.py::test_a_run_that_comes_back_has_a_whole_lease_and_ends",
     ),
@@ -197,7 +197,7 @@ TWINS: dict[str, Twin] = {
         "::test_a_writer_that_holds_its_account_and_rolls_back_leaves_no_exhausted_job",
     ),
     "a held account that is given a slot": _waiting(
-        "if v_run.phase = 'claimed' or stats_private.try_write_lock(v_run.user_id) then",
+        "if run.phase = 'claimed' or stats_private.try_write_lock(run.user_id) then",
         "if true then",
         "interleavings/test_waiting.py::test_many_accounts_that_others_hold_keep_no_slot_from_the_rest",
     ),

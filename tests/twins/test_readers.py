@@ -62,14 +62,14 @@ TWINS: dict[str, Twin] = {
     ),
     "writes for any account": Twin(
         "identity/caller.sql",
-        "elsif lower(p_expected_user_id) is distinct from v_caller::text then",
+        "elsif octet_length(p_expected_user_id) > 36 or lower(p_expected_user_id) is distinct from v_caller::text then",
         "elsif false then",
         "tests/writes/test_ownership.py::test_a_save_for_another_owner_writes_nothing",
     ),
     "an administrator by the account's own word": Twin(
         "identity/caller.sql",
-        "#>> '{app_metadata,role}' = 'admin'",
-        "#>> '{user_metadata,role}' = 'admin'",
+        "#> '{app_metadata,role}' = '\"admin\"'",
+        "#> '{user_metadata,role}' = '\"admin\"'",
         "tests/writes/test_ownership.py::test_an_admin_flag_outside_app_metadata_is_none",
     ),
     "a save over another account's session": Twin(

@@ -15,6 +15,7 @@ from redis import Redis
 from sqlalchemy import make_url
 from support.rig import ROOT, CeleryProcess, Rig, soon
 
+from sql.roles import API_ROLES
 from tasks.broker import UrlCredentials, broker_url, public_broker_url, without_password
 
 SECRET = "hunter2@/:%"
@@ -47,13 +48,16 @@ def settings(full_rig: Rig) -> dict[str, str]:
     """URLs with passwords; Valkey asks for its one."""
     with Redis.from_url(full_rig.valkey.redis_url) as client:
         client.config_set("requirepass", SECRET)
+    roles = ", ".join(API_ROLES)
+    for login, password in (("telling_worker", SECRET), ("telling_listener", f"listen-{SECRET}")):
+        full_rig.database.admin(f"create role {login} login password '{password}' in role {roles}")
     return {
         "redis_url": full_rig.valkey.redis_url.replace("unix://", f"unix://:{QUOTED}@"),
         "database_url": make_url(full_rig.database.url)
-        .set(password=SECRET)
+        .set(username="telling_worker", password=SECRET)
         .render_as_string(hide_password=False),
         "listen_database_url": make_url(full_rig.database.url)
-        .set(password=f"listen-{SECRET}")
+        .set(username="telling_listener", password=f"listen-{SECRET}")
         .render_as_string(hide_password=False),
     }
 

@@ -5,7 +5,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from interleavings.scene import HEADERS, gate
+from interleavings.scene import HEADERS, drop_backoff, end_waits, gate
 from reckoning.compare import assert_account_equals_reckoning
 from support.races import session, wait_until_blocked
 
@@ -31,6 +31,9 @@ def computed(stages, record_holder):
 
 
 def converges(database, app_account, stages):
+    # Rejections wait before they are tried again.
+    drop_backoff(database)
+    end_waits(database)
     stages.drain()
     assert app_account.state()[0] == app_account.state()[1]
     with database.admin_engine.connect() as connection:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from concurrent.futures import wait
 
 import pytest
 from interleavings.scene import outcome, session, start_save, wait_until_blocked_or_done
-from support.races import wait_until_blocked
+from support.races import DEADLINE, wait_until_blocked
 
 from tasks.transaction import account
 from writes.refusals import writes_nothing
@@ -30,6 +31,7 @@ def test_a_save_waits_for_an_idle_one_for_ten_seconds_at_most(database, app_acco
         assert app.run("show lock_timeout") == "0"
         saving = start_save(app, app_account, payload)
         wait_until_blocked(database, app, by=idle)
+        assert wait([saving], DEADLINE).done, "it waits for longer than ten seconds"
         assert (outcome(saving)["raised"], outcome(saving)["message"]) == ("55P03", MEANING)
         app.rollback()
         idle.rollback()

@@ -35,7 +35,7 @@ begin
 end;
 $$;
 
--- A batch that is tried again leaves its error in the run, an attempt that failed in the job, which names its run.
+-- A run that is tried again, after a batch that ran over its budget or a wait for others, has its error itself, an attempt that failed in the job, which names its run.
 -- A run has its outputs from the end of its compute on.
 create or replace function stats_private.job_for_operator(
     p_job public.user_exercise_stats_refresh_jobs,
@@ -49,9 +49,10 @@ as $$
         p_job.id, p_job.user_id, p_job.status, p_job.priority, p_job.requested_version, p_job.attempts, p_job.event_type,
         p_job.created_at,
         stats_private.age_seconds(p_job.created_at),
-        -stats_private.age_seconds(greatest(p_job.retry_not_before, retrying.retry_not_before)),
+        round(extract(epoch from greatest(p_job.retry_not_before, retrying.retry_not_before) - clock_timestamp()), 1),
         coalesce(retrying.error, p_job.error_message),
         case
+            when retrying.phase = 'computed' then 'publish'
             when retrying.id is not null then 'compute'
             when failed.payload ? 'outputs' then 'publish'
             when failed.id is not null then 'compute'

@@ -2,7 +2,7 @@
 
 from sql.migrations import run_sql_beside
 
-revision = "0009"
+revision = "0007"
 down_revision = "0006"
 branch_labels = None
 depends_on = None
