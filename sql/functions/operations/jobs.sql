@@ -35,8 +35,8 @@ begin
 end;
 $$;
 
--- A run that is tried again, after a batch that ran over its budget or a wait for others, has its error itself, an attempt that failed in the job, which names its run.
--- A run has its outputs from the end of its compute on.
+-- A run that is tried again, after a batch that ran over its budget or a wait for others, has its error itself; an
+-- attempt that failed leaves it in the job, which names its run. A run has its outputs from the end of its compute on.
 create or replace function stats_private.job_for_operator(
     p_job public.user_exercise_stats_refresh_jobs,
     out id uuid, out user_id uuid, out status text, out priority integer, out requested_version bigint,
