@@ -91,10 +91,11 @@ TWINS: dict[str, Twin] = {
     ),
     # ------------------------------------------------ keys
     "one write lock for all accounts": Twin(
-        "locks/keys.sql",
-        "pg_catalog.pg_advisory_xact_lock(\n        pg_catalog.hashtextextended('stats-refresh:write:' || p_user_id"
-        "::text, 0)",
-        "pg_catalog.pg_advisory_xact_lock(\n        pg_catalog.hashtextextended('stats-refresh:write:', 0)",
+        "writes/lock_account.sql",
+        "if not stats_private.try_write_lock(p_user_id) then\n        begin\n"
+        "            perform stats_private.lock_writes(p_user_id);",
+        "if not stats_private.try_write_lock(md5('')::uuid) then\n        begin\n"
+        "            perform stats_private.lock_writes(md5('')::uuid);",
         "tests/interleavings/test_generations.py::test_two_accounts_never_wait_for_each_other",
     ),
     "one worker lock for all accounts": Twin(

@@ -93,6 +93,8 @@ def test_remote_control_tells_no_password(
     sender = full_rig.sender()
     sender.conf.broker_url = broker_url(settings["redis_url"])
     inspect = sender.control.inspect(timeout=20, limit=1)
+    # A worker that has just begun to listen for saves may not listen for commands yet.
+    assert soon(inspect.ping)
     answers = [inspect.conf(with_defaults=True), inspect.stats(), inspect.report(), inspect.registered()]
     assert all(answers)
     assert BARE not in json.dumps(answers)
