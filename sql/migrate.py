@@ -62,7 +62,11 @@ def migrate(engine: Engine, pause: Callable[[float], None] = time.sleep) -> Migr
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with engine.begin() as connection:
+            # Under the lock that it waits for it has to see what another migration did.
+            with (
+                engine.connect().execution_options(isolation_level="READ COMMITTED") as connection,
+                connection.begin(),
+            ):
                 return _migrate(connection)
         except DBAPIError as error:
             if (

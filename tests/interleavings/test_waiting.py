@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
 from support.races import DEADLINE
 
+from sql.migrate import migrate
 from tasks.pipeline import COMPUTE, PUBLISH
 from tasks.transaction import run_stage, service, transaction
 
@@ -320,6 +321,35 @@ def test_a_refresh_at_once_at_another_level_is_left_to_the_workers(database, app
         )
     assert answer == {"response": "deferred", "reason": "isolation"}
     assert app_account.jobs("status") == [("pending",)]
+    assert_converges(stages, app_account)
+
+
+def test_a_migration_that_waited_for_another_sees_what_that_one_did(database):
+    set_default(database, "default_transaction_isolation", "repeatable read")
+    with ThreadPoolExecutor(1) as second, admin_session(database, "first") as first:
+        first.run(
+            "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('stats-refresh:migrate', 0))"
+        )
+        migrating = second.submit(migrate, database.admin_engine)
+        wait_until_waiting(database, 1)
+        first.run("update stats_private.applied_sql_files set sha256 = '' where name = 'numbers/e1rm.sql'")
+        first.commit()
+        assert "numbers/e1rm.sql" in migrating.result(DEADLINE).functions
+
+
+def test_a_refresh_at_once_that_meets_a_lock_is_left_to_the_workers(database, app_account, stages):
+    """Before it has a run that could wait: nothing is recorded as failed."""
+    app_account.save()
+    on_insert(
+        database,
+        "public.user_stats_projection_runs",
+        "raise exception using errcode = '55P03', message = 'held';",
+    )
+    answer = database.as_service().value(
+        "select public.refresh_stats_now_v1(:user)", user=app_account.user_id
+    )
+    assert (answer["response"], answer.get("reason")) == ("deferred", "busy")
+    undo_on_insert(database, "public.user_stats_projection_runs")
     assert_converges(stages, app_account)
 
 

@@ -87,6 +87,7 @@ declare
     v_answer jsonb;
     v_sqlstate text;
     v_error text;
+    v_constraint text;
 begin
     -- Asked first: a run that is claimed for a paused stage would only use up its lease.
     if stats_private.stage_is_paused('claim') or stats_private.stage_is_paused('compute')
@@ -122,8 +123,12 @@ begin
             end if;
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
         when others then
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
+            get stacked diagnostics
+                v_sqlstate = returned_sqlstate, v_error = message_text, v_constraint = constraint_name;
     end;
+    if stats_private.is_contention(v_sqlstate, v_constraint) then
+        return '{"response": "deferred", "reason": "busy"}';
+    end if;
     return jsonb_build_object('response', 'failed', 'sqlstate', v_sqlstate, 'error', v_error);
 end;
 $$;
