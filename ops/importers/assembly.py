@@ -11,7 +11,7 @@ from ops.importers.cells import shown
 from ops.importers.history import NOT_A_SET, ImportedBlock, ImportedSession, ParsedHistory, has_numbers
 from ops.importers.rows import Row, Rows
 from ops.importers.spool import Remarks, SkippedRows, Typos
-from ops.importers.tracking import ShownTracking, contradiction
+from ops.importers.tracking import ShownTracking
 from ops.importers.typos import typo
 
 _LONGEST_TITLE_IN_REF = 200
@@ -64,15 +64,13 @@ class _Sessions:
     def _assembled(self, findings: _Findings) -> Iterator[ImportedSession]:
         for rows in self._rows.by_session():
             known = [self._without_rest(row, findings.remark) for row in rows]
-            consistent = [row for row in known if self._is_consistent(row, findings.skip)]
-            blocks = tuple(_blocks(consistent, findings.skip))
+            # Whether a set fits its exercise is asked where the account's own tracking is known (workouts.py).
+            blocks = tuple(_blocks(known, findings.skip))
             if blocks:
                 self._find_typos(blocks, findings.typo)
-                yield _session(consistent, blocks)
-            elif any(row.notes for row in consistent):
-                findings.remark(
-                    consistent[0].line, "the text of notes in a workout without a set is not kept"
-                )
+                yield _session(known, blocks)
+            elif any(row.notes for row in known):
+                findings.remark(known[0].line, "the text of notes in a workout without a set is not kept")
 
     def _without_rest(self, row: Row, remark: Tell) -> Row:
         """Return `row`, without its set where that is a rest timer with a mark that we don't know."""
@@ -83,14 +81,6 @@ class _Sessions:
             return replace(row, done=None)
         remark(row.line, f"{shown(row.unknown_mark)} is no mark of a set that is known: read as a normal set")
         return row
-
-    def _is_consistent(self, row: Row, skip: Tell) -> bool:
-        if row.done is None:
-            return True
-        reason = contradiction(row.done, row.exercise, self.tracking[row.exercise])
-        if reason is not None:
-            skip(row.line, reason)
-        return reason is None
 
     def _find_typos(self, blocks: Iterable[ImportedBlock], tell: Tell) -> None:
         for block in blocks:

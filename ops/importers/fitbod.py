@@ -45,7 +45,7 @@ _IS_WARMUP: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": 
 def parse(path: Path, unit: str | None) -> ParsedHistory:
     """Read the Fitbod export `path`; its header says the unit of its weights.
 
-    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    Rows that are broken are skipped with line and reason. Raises
     OperatorError for a unit that is missing, unknown or contradicts the file, for a file that is not such an
     export, and for one without a single usable row.
     """

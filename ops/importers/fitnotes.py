@@ -48,7 +48,7 @@ _TIME = re.compile(r"(?:([0-9]{1,3}):)?([0-9]{1,4}):([0-9]{2})")
 def parse(path: Path, unit: str | None) -> ParsedHistory:
     """Read the FitNotes export `path`; its weights are in `unit` (kg or lb) where it does not say itself.
 
-    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    Rows that are broken are skipped with line and reason. Raises
     OperatorError for a unit that is missing, unknown or contradicts the file, for a file that is not such an
     export, and for one without a single usable row.
     """

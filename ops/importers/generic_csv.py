@@ -94,7 +94,7 @@ def columns_option(text: str | None) -> Mapping[str, str]:
 def read(file: TextFile, unit: str | None, columns: Mapping[str, str]) -> ParsedHistory:
     """Read a file whose columns are called as `columns` says; its weights are in `unit` where it does not say itself.
 
-    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    Rows that are broken are skipped with line and reason. Raises
     OperatorError for a unit that is missing, unknown or contradicts the file, for a column that is not there, and
     for a file without a single usable row.
     """

@@ -66,7 +66,7 @@ _SET_TYPES: Mapping[str, SetType] = {
 def parse(path: Path, unit: str | None) -> ParsedHistory:
     """Read the Hevy export `path`.
 
-    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    Rows that are broken are skipped with line and reason. Raises
     OperatorError for a unit that is unknown or contradicts the file, for a file that is not such an export, and
     for one without a single usable row.
     """

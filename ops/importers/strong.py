@@ -35,7 +35,7 @@ _DETAILS_OF_DURATION = frozenset({"", "sec", "secs", "seconds", "s", "sek", "seg
 def parse(path: Path, unit: str | None) -> ParsedHistory:
     """Read the Strong export `path`; its weights are in `unit` (kg or lb) where it does not say itself.
 
-    Rows that are broken or contradict their exercise's tracking are skipped with line and reason. Raises
+    Rows that are broken are skipped with line and reason. Raises
     OperatorError for a unit that is missing, unknown or contradicts the file, for a file that is not such an
     export, and for one without a single usable row.
     """

@@ -196,6 +196,32 @@ def test_where_it_is_assisted_already_no_row_is_skipped(account):
     assert account.tracking("Pull Up") == "assisted_reps"
 
 
+def test_a_plain_name_with_both_signs_keeps_its_tracking(account):
+    report = account.imports("strong", *both_signs())
+    [skipped] = report.skipped
+    assert skipped.line == 2
+    assert skipped.reason.startswith(
+        'a negative weight (assistance) on "Dip", which is tracked as weight_reps'
+    )
+    assert skipped.reason.endswith("or correct the sign, and import again")
+    assert account.sets() == [("Dip", Decimal(10), 8)]
+
+
+def test_a_name_with_both_signs_that_a_person_set_to_assistance_loses_none(account):
+    account.imports("strong", *both_signs())
+    account.set_tracking("Dip", "assisted_reps")
+    report = account.imports("strong", *both_signs())
+    assert list(report.skipped) == []
+    assert account.sets() == [("Dip", Decimal(20), 8), ("Dip", Decimal(10), 8)]
+
+
+def both_signs():
+    return (
+        strong("2026-01-05 18:00:10", "Dip", -20, 8),
+        strong("2026-01-05 18:00:10", "Dip", 10, 8, number=2),
+    )
+
+
 def test_a_persons_own_tracking_wins_over_the_name(account):
     account.imports("hevy", *assisted_days())
     account.set_tracking("Pull Up (Assisted)", "weight_reps")

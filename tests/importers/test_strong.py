@@ -388,17 +388,6 @@ def test_assistance_stays_negative_in_the_history(strong_file):
     assert only_set(parse(strong_file(row(weight="-20")), "kg")).weight_kg == -20
 
 
-def test_assistance_on_a_loaded_exercise_is_reported(strong_file):
-    history = parse(strong_file(row(weight="20"), row(order="2", weight="-20")), "kg")
-    assert reasons(history) == [
-        (
-            3,
-            'a negative weight (assistance) on "Bench", which is tracked as weight_reps: give assisted sets an'
-            " exercise of their own in the app, or correct the sign, and import again",
-        )
-    ]
-
-
 @pytest.mark.parametrize(
     ("weight", "tracking", "reason"),
     [
