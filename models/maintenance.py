@@ -46,6 +46,8 @@ class StatsMaintenanceCursor(Base):
     last_error: Mapped[str | None]
     next_retry_at: Mapped[datetime | None]
     updated_at: Mapped[WrittenAt]
+    counted_until: Mapped[datetime | None]
+    """The purge's own notion of the time; null for other jobs."""
 
 
 class UserPrOverviewRolloverState(Base):

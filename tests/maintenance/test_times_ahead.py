@@ -294,6 +294,39 @@ def test_a_receipt_of_days_to_come_is_kept_and_replays(database, pages):
     assert account.save_payload(payload)["replayed"] is True
 
 
+def test_nothing_becomes_old_while_the_clock_is_six_months_ahead(database, stages, pages):
+    """To a clock that is ahead, all that was just written is half a year old."""
+    assert pages.purge()["response"] == "purged"
+    account = AppAccount(database)
+    payload = account.payload()
+    account.save_payload(payload)
+    stages.drain()
+    history_ahead(database, 3, 0)
+    database.admin("insert into public.exercise_catalog_changes (exercise_id, change) values ('a', 'x')")
+    shift_every_time(database, -SIX_MONTHS)
+
+    for _ in range(12):
+        assert purge_all(pages) == {
+            kind: 0
+            for kind in ("cron_run_history", "jobs", "runs", "receipts", "catalog_changes", "private_outputs")
+        }
+        shift_every_time(database, -1 / 24)
+    assert account.save_payload(payload)["replayed"] is True
+
+
+def test_a_purge_makes_up_for_a_pause_and_then_keeps_to_the_clock(database, pages):
+    assert pages.purge()["response"] == "purged"
+    lag = "select extract(day from now() - counted_until) from public.stats_maintenance_cursors where job = 'history'"
+
+    shift_every_time(database, -10)
+    found = []
+    for _ in range(10):
+        assert pages.purge()["response"] == "purged"
+        found.append(int(database.admin(lag)[0][0]))
+        shift_every_time(database, -1)
+    assert found == [8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
+
+
 # ---------------------------------------------------------------- everything at once
 
 

@@ -166,9 +166,21 @@ TWINS: dict[str, Twin] = {
     ),
     "a receipt of days to come that goes": Twin(
         "maintenance/purge.sql",
-        "where o.created_at < now() - interval '30 days'",
-        "where o.created_at not between now() - interval '30 days' and now()",
+        "where o.created_at < p_now - interval '30 days'",
+        "where o.created_at not between p_now - interval '30 days' and now()",
         _TIMES + "a_receipt_of_days_to_come_is_kept_and_replays",
+    ),
+    "a purge that believes a clock that jumps ahead": Twin(
+        "maintenance/purge.sql",
+        "v_now := stats_private.time_of_purge(v_begun.page);",
+        "v_now := now();",
+        _TIMES + "nothing_becomes_old_while_the_clock_is_six_months_ahead",
+    ),
+    "a purge that never makes up for a pause": Twin(
+        "maintenance/purge.sql",
+        "+ 2 * greatest(",
+        "+ greatest(",
+        _TIMES + "a_purge_makes_up_for_a_pause_and_then_keeps_to_the_clock",
     ),
 }
 
