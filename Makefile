@@ -41,10 +41,11 @@ up: $(STAMP)
 test: $(STAMP)
 	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-# Kinds of faults named in WITHOUT, separated by commas, are left out.
+# Kinds of faults named in WITHOUT, separated by commas, are left out; with ONLY no others are played.
 .PHONY: faults
 faults: $(STAMP)
-	@PYTHONPATH=tests $(RUN) -m faults --minutes "$(or $(MINUTES),5)" $(if $(SEED),--seed "$(SEED)") --without "$(WITHOUT)"
+	@PYTHONPATH=tests $(RUN) -m faults --minutes "$(or $(MINUTES),5)" $(if $(SEED),--seed "$(SEED)") --only "$(ONLY)" \
+		--without "$(WITHOUT)"
 
 .PHONY: bench
 bench: $(STAMP)

@@ -74,6 +74,7 @@ class Storm:
 def run(
     seed: int,
     seconds: float,
+    only: Sequence[str] = (),
     without: Sequence[str] = (),
     round_seconds: float = ROUND_SECONDS,
     say: Callable[[str], None] = lambda _: None,
@@ -82,7 +83,7 @@ def run(
 
     Each round stands for itself: it begins with accounts of its own on the stack that the rounds before it left.
     """
-    kinds, left_out = possible(without)
+    kinds, left_out = possible(only, without)
     storm = Storm(seed, left_out)
     ends_at = time.monotonic() + seconds
     events: list[tuple[float, str]] = []

@@ -31,11 +31,19 @@ def test_every_kind_of_a_lane_comes_equally_often(lane):
 
 def test_a_kind_that_is_left_out_does_not_come():
     name = ALL[0].name
-    kinds, left_out = possible([name])
+    kinds, left_out = possible(without=[name])
     assert name in left_out
     assert name not in [kind.name for kind in kinds]
 
 
 def test_leaving_out_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="no such kind: earthquake; there are"):
-        possible(["earthquake"])
+        possible(without=["earthquake"])
+
+
+def test_only_the_kinds_that_are_asked_for_are_played():
+    kinds, left_out = possible(only=["worker killed"])
+    assert [kind.name for kind in kinds] == ["worker killed"]
+    assert "worker frozen" not in left_out
+    with pytest.raises(ValueError, match="no such kind: earthquake"):
+        possible(only=["earthquake"])
