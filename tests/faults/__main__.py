@@ -23,7 +23,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, help="the plan of a storm; without it a new one")
-    parser.add_argument("--only", default="", help="the kinds to play, separated by commas; all where none is named")
+    parser.add_argument(
+        "--only", default="", help="the kinds to play, separated by commas; all where none is named"
+    )
     parser.add_argument("--without", default="", help="kinds to leave out, separated by commas")
     return parser.parse_args()
 
