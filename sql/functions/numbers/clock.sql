@@ -25,8 +25,11 @@ returns boolean
 language sql volatile
 as $$ select coalesce(p_at > clock_timestamp() + interval '1 minute', false) $$;
 
--- Milliseconds of real time since p_since.
+-- Milliseconds since p_since, a moment of this transaction: from 0 to an hour. More, or less, is a clock that was set
+-- meanwhile, and months of it would not fit the columns.
 create or replace function stats_private.elapsed_ms(p_since timestamptz)
 returns numeric
 language sql volatile
-as $$ select (extract(epoch from clock_timestamp() - p_since) * 1000)::numeric(12, 3) $$;
+as $$
+    select (1000 * least(greatest(extract(epoch from clock_timestamp() - p_since), 0), 3600))::numeric(12, 3)
+$$;
