@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from tasks.config import config
+from tasks.database import TCP
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +22,8 @@ TIMEOUT_TEXT = "canceling statement due to statement timeout"
 """By this text alone the stages tell a statement that ran over its budget from one that a person cancelled."""
 
 _QUERY_CANCELED = "57014"
+_PATIENCE = 20.0
+"""Seconds for the whole check."""
 
 # Caught on the server: in its log, an error at every worker's start would look like a fault.
 _TIME_OUT = text("""
@@ -63,22 +71,28 @@ def language_problem(connection: Connection) -> str | None:
     )
 
 
-def refuse_other_language() -> None:
+def refuse_other_language(patience: float = _PATIENCE) -> None:
     """Raise SystemExit where this process's database doesn't speak English.
 
     A worker on it would never recognise a timeout: attempts would raise instead of being recorded, and an account
     that runs over its budget would neither back off nor ever be given up. A database that does not answer right
-    now is no reason to stop, the worker would sit out an outage too; `stats-refresh status` tells the language then.
+    now, or not within `patience` seconds, is no reason to stop, the worker would sit out an outage too;
+    `stats-refresh status` tells the language then.
     """
     url = config().database_url
     if url is None:
         return
     # A connection of its own that is closed again: the pool children fork from here.
     engine = create_engine(
-        url, poolclass=NullPool, connect_args={"application_name": "stats-refresh readiness"}
+        url,
+        poolclass=NullPool,
+        connect_args={
+            "connect_timeout": TCP["connect_timeout"],
+            "application_name": "stats-refresh readiness",
+        },
     )
     try:
-        with engine.connect() as connection:
+        with engine.connect() as connection, _closed_after(connection, patience):
             problem = language_problem(connection)
     except OperationalError as error:
         line = str(error.orig).strip().partition("\n")[0]
@@ -86,3 +100,21 @@ def refuse_other_language() -> None:
         return
     if problem is not None:
         raise SystemExit(f"stats-refresh: {problem}")
+
+
+@contextmanager
+def _closed_after(connection: Connection, seconds: float) -> Iterator[None]:
+    """Shut the connection's socket where the block takes longer; who waits in it gets an OperationalError.
+
+    No timeout of the server's will do: a silent connection doesn't bring it, and a clock that is set back during the
+    check lets the server wait for as long as the step was.
+    """
+    descriptor = connection.connection.dbapi_connection.fileno()  # type: ignore[union-attr]
+    with socket.socket(fileno=os.dup(descriptor)) as ours:
+        timer = threading.Timer(seconds, ours.shutdown, [socket.SHUT_RDWR])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()

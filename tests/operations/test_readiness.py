@@ -6,15 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
+from support.proxy import Proxy
 
 from ops.embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
+from tasks import readiness
+from tasks.config import Config
 from tasks.readiness import TIMEOUT_TEXT, language_problem, timeout_text
 
 GERMAN_TEXT = "storniere Anfrage wegen Zeitüberschreitung der Anfrage"
@@ -83,6 +87,33 @@ def test_a_worker_refuses_to_start_on_a_german_server(german_server):
             connection.execute(text("alter database postgres reset lc_messages"))
     assert worker.returncode != 0
     assert "ALTER DATABASE postgres SET lc_messages = 'C'" in worker.stderr
+
+
+class SilentAtTheCheck(Proxy):
+    """Falls silent when somebody asks for a statement timeout."""
+
+    def _pump(self, source, sink, direction, silent):
+        while data := source.recv(65536):
+            if b"pg_sleep" in data:
+                self.silenced.set()
+                silent.add(direction)
+            if direction not in silent:
+                sink.sendall(data)
+
+    def __init__(self, url: str) -> None:
+        self.silenced = threading.Event()
+        super().__init__(url)
+
+
+def test_a_check_without_an_answer_ends_and_the_worker_goes_on(database, monkeypatch, caplog):
+    with SilentAtTheCheck(database.url) as proxy:
+        monkeypatch.setattr(readiness, "config", lambda: Config(database_url=proxy.url))
+        checked = threading.Thread(target=readiness.refuse_other_language, args=[0.5])
+        checked.start()
+        assert proxy.silenced.wait(10)
+        checked.join(10)
+        assert not checked.is_alive()
+    assert "the database's language is not checked" in caplog.text
 
 
 def _speaking_german(server: PostgresServer, ask):

@@ -70,7 +70,8 @@ def change_a_default(scene: Scene) -> Outcome:
     whom = scene.dice.choice([f'database "{url.database}"', f'role "{url.username}"'])
     in_flight = bool(scene.watch.wait_for_stage())
     try:
-        _alter(scene, f"alter {whom} set {changed}")
+        if not _altered(scene, f"alter {whom} set {changed}"):
+            return Outcome(False, f"{whom}: {changed}: Postgres is away")
         _meet_anew(scene)
         scene.last(scene.dice.uniform(2, 4))
     finally:
