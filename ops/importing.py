@@ -51,6 +51,7 @@ class Manner:
 
 
 _AS_USUAL = Manner()
+_ANOTHER_IMPORT = "another import of this account is at work; this one goes on when it has ended"
 
 
 def import_file(
@@ -147,12 +148,12 @@ def _require_something_stored(file: Path, stored: int) -> None:
 
 @contextmanager
 def _engine(database_url: str) -> Iterator[Engine]:
-    """Yield an engine of one connection: the sessions are saved one after the other."""
+    """Yield an engine of two connections: one saves a few sessions after the other, one holds the account's turn."""
     try:
         url = parse_database_url(database_url)
     except ValueError as error:
         raise OperatorError(str(error)) from error
-    engine = create_engine(url, pool_size=1, max_overflow=0)
+    engine = create_engine(url, pool_size=2, max_overflow=0)
     try:
         yield engine
     finally:
@@ -216,6 +217,7 @@ def import_and_report(
             timezone=manner.timezone,
             keep=manner.keep,
             dry_run=manner.dry_run,
+            waiting=lambda: console.print(_ANOTHER_IMPORT),
         )
     print_lines(report_lines(report, verbose=manner.verbose), console)
     return report

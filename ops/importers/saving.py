@@ -29,6 +29,7 @@ from ops.importers.matching import Matching, Stored, Workout
 from ops.importers.payload import Replaced, session_payload
 from ops.importers.refusals import has_changed, is_gone, refusal, told_clearly
 from ops.importers.spool import Remarks, SkippedRows
+from ops.importers.turn import turn
 from ops.importers.workouts import Fitting, fitting
 from tasks.transaction import account, transaction
 
@@ -79,6 +80,9 @@ class _Ready:
     is_update: bool
 
 
+Batch = list[tuple[int, ImportedSession]]
+"""Sessions that one transaction saves, each with its number in the file."""
+
 Outcome = Literal["saved", "updated", "already there", "differing", "refused"]
 
 
@@ -92,22 +96,28 @@ def import_history(
     timezone: str = "UTC",
     keep: bool = False,
     dry_run: bool = False,
+    waiting: Callable[[], None] = lambda: None,
 ) -> ImportReport:
     """Save `history` for the account `user` with `provider` as its source; return what became of every row.
 
     `timezone` is where the printed times of day were local; it decides started_at alone, never session_date. With
     `keep` no stored session is changed; a `dry_run` writes nothing and reports what an import would do.
+    Imports of one account come one after the other: `waiting` is called where this one waits for another.
+    `engine` needs two connections.
     Raises OperatorError, telling how far it came, where the zone is unknown, the database is not reachable or
     not migrated, there is no room for temporary files, or the import is interrupted. Sessions saved until then stay.
     """
     saving = _Saving(engine, user, provider, time_zone(timezone), history, keep=keep, dry_run=dry_run)
     total = len(history.sessions)
     with told_clearly(lambda: _how_far(saving, total)):
-        saving.compare()
-        for batch in _batches(history.sessions):
-            saving.take(batch)
-            if progress is not None:
-                progress(saving.done, total)
+        batches = _batches(history.sessions)
+        if dry_run:
+            saving.take_all(batches, lambda: True, progress)
+        else:
+            is_done = False
+            while not is_done:
+                with turn(engine, user, waiting) as ours:
+                    is_done = saving.take_all(batches, ours.is_held, progress)
     return saving.report()
 
 
@@ -167,8 +177,26 @@ class _Saving:
         """Count the sessions that this import has saved or updated."""
         return self._outcomes["saved"] + self._outcomes["updated"]
 
-    def compare(self) -> None:
+    def take_all(
+        self, batches: Iterator[Batch], is_ours: Callable[[], bool], progress: Progress | None
+    ) -> bool:
+        """Compare the file with the account, then deal with the batches for as long as the turn `is_ours`.
+
+        Return False where it was lost: another import may have saved since, so what is left is to be compared anew.
+        """
+        self._compare()
+        while is_ours():
+            batch = next(batches, None)
+            if batch is None:
+                return True
+            self._take(batch)
+            if progress is not None:
+                progress(self.done, len(self._history.sessions))
+        return False
+
+    def _compare(self) -> None:
         """Find out what the names of the file stand for, and which of its workouts the account has already."""
+        self._matching = Matching()
         with transaction(self._engine, account(self._user)) as connection:
             self._exercises.look_up(connection)
             self._matching.look_up(connection, self._user, self._provider)
@@ -176,7 +204,7 @@ class _Saving:
         if not self._dry_run:
             self._exercises.widen()
 
-    def take(self, batch: Iterable[tuple[int, ImportedSession]]) -> None:
+    def _take(self, batch: Batch) -> None:
         """Save the sessions of `batch` in one transaction, and account for those that are left out."""
         ready: list[_Ready] = []
         found: list[dict[str, object]] = []
@@ -343,9 +371,9 @@ class _Saving:
             self._skipped.add(line, reason)
 
 
-def _batches(sessions: Iterable[ImportedSession]) -> Iterator[list[tuple[int, ImportedSession]]]:
+def _batches(sessions: Iterable[ImportedSession]) -> Iterator[Batch]:
     """Yield the sessions in order, each with its number, as many at once as one transaction may save."""
-    batch: list[tuple[int, ImportedSession]] = []
+    batch: Batch = []
     sets = 0
     for n, session in enumerate(sessions):
         more = sum(1 for _ in session.sets())

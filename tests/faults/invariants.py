@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from faults.history import History, Verdict, judge
 from faults.load import Client, Person, Stored, today
 from faults.readers import BOARD, Reader, by_the_reckoning
-from faults.stack import LEASE_SECONDS, Stack
+from faults.stack import LEASE_SECONDS, QUEUES, Stack, queue_key
 from ops.embedded.process import wait_until
 
 RECOVERED_WITHIN = LEASE_SECONDS + 10
@@ -37,6 +37,15 @@ OPEN = """
         || coalesce(', not before ' || r.retry_not_before, '')
     from public.user_stats_projection_runs r where r.phase in ('claimed', 'computed')
 """
+_EVIDENCE = {
+    "status": "select jsonb_pretty(public.stats_projection_worker_status_v1())",
+    "session": "select to_jsonb(a) from (select pid, application_name, state, wait_event, state_change, query"
+    " from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()) a",
+    "advisory lock": "select to_jsonb(l) from pg_locks l where l.locktype = 'advisory'",
+    "open job": "select to_jsonb(j) from public.user_exercise_stats_refresh_jobs j where j.status <> 'completed'"
+    " limit 5",
+    "open run": "select to_jsonb(r) from public.user_stats_projection_runs r where r.phase in ('claimed', 'computed')",
+}
 _STORED = """
     select w.title, w.session_date, x.name, s.weight_kg::int, s.reps
     from public.workout_sessions w
@@ -72,6 +81,16 @@ def wait_until_settled(stack: Stack) -> list[str]:
     if wait_until(lambda: _is_settled(stack), RECOVERED_WITHIN, interval=0.2):
         return []
     return [f"not recovered within {RECOVERED_WITHIN} s: {line}" for line in waiting(stack)]
+
+
+def evidence(stack: Stack) -> list[str]:
+    """Return what the database, the queues and the processes say for themselves."""
+    redis = stack.redis()
+    return [
+        *(f"{what}: {row[0]}" for what, query in _EVIDENCE.items() for row in stack.database.admin(query)),
+        *(f"messages for {queue}: {redis.llen(queue_key(queue))}" for queue in QUEUES),
+        *(f"{one.name} said last:\n{one.process.tail()}" for one in stack.kept if one.process is not None),
+    ]
 
 
 def _is_settled(stack: Stack) -> bool:

@@ -55,6 +55,7 @@ def _failure(storm: Storm, one: Round) -> Iterator[str]:
     yield ""
     yield f"round {one.number + 1}: {len(one.findings)} findings"
     yield from (f"  {finding}" for finding in shortened(one.findings))
+    yield from (f"  {line}" for line in one.evidence)
     yield "timeline, in seconds of the round:"
     yield from (f"  {at:7.2f}  {text}" for at, text in one.timeline)
     yield f"again: make faults SEED={storm.seed}   (the same faults in the same order; their moments are chance)"

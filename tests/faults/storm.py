@@ -55,6 +55,8 @@ class Round:
     reads: int = 0
     compared: int = 0
     findings: list[str] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+    """Where something did not recover: what every part said for itself then."""
     timeline: list[tuple[float, str]] = field(default_factory=list)
 
 
@@ -154,6 +156,8 @@ class _Director:
     ) -> None:
         ours, began = self.round, time.monotonic()
         settled = invariants.wait_until_settled(self.stack)
+        if settled or ours.findings:
+            ours.evidence = invariants.evidence(self.stack)
         ours.settled_within = time.monotonic() - began
         for client in clients:
             client.send_everything_again()

@@ -17,6 +17,7 @@ AUTHENTICATED = {
     "import_exercises_v1(text,jsonb,uuid)",
     "imported_workouts_v1(text,uuid)",
     "remember_imported_workouts_v1(text,jsonb,uuid)",
+    "take_import_turn_v1(boolean,uuid)",
     "resolve_external_exercise_v1(text,text,text,text,uuid)",
     "save_imported_session_v1(jsonb,jsonb)",
     *(f"save_session_v5({sent})" for sent in ("json", "jsonb", "text")),

@@ -12,6 +12,8 @@ from sql.functions import sql_files
 FILES = {file.name: file.text for file in sql_files()}
 
 ADVISORY = {
+    "lock_import": "import",
+    "try_import_lock": "import",
     "lock_claim": "claim",
     "try_worker_lock": "worker",
     "lock_writes": "write",

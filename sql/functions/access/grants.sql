@@ -92,11 +92,13 @@ revoke all on function public.imported_workouts_v1(text, uuid) from public;
 revoke all on function public.save_imported_session_v1(jsonb, jsonb) from public;
 revoke all on function public.remember_imported_workouts_v1(text, jsonb, uuid) from public;
 revoke all on function public.import_exercises_v1(text, jsonb, uuid) from public;
+revoke all on function public.take_import_turn_v1(boolean, uuid) from public;
 revoke all on function public.import_exercise_v1(text, text, text, boolean, uuid) from public;
 grant execute on function public.imported_workouts_v1(text, uuid) to authenticated;
 grant execute on function public.save_imported_session_v1(jsonb, jsonb) to authenticated;
 grant execute on function public.remember_imported_workouts_v1(text, jsonb, uuid) to authenticated;
 grant execute on function public.import_exercises_v1(text, jsonb, uuid) to authenticated;
+grant execute on function public.take_import_turn_v1(boolean, uuid) to authenticated;
 grant execute on function public.import_exercise_v1(text, text, text, boolean, uuid) to authenticated;
 
 revoke all on function public.stats_refresh_release_v1() from public;

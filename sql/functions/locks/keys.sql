@@ -1,8 +1,22 @@
 -- The advisory locks: 64-bit keys, one namespace a purpose. docs/locking.md has the one order of all locks.
 -- Promises: two purposes never share a key by construction, two accounts only by a 64-bit hash collision, which
 --   costs waiting and never correctness.
--- Locks: claim, worker, write (each function takes the one in its name, to the end of the transaction)
+-- Locks: import, claim, worker, write (each function takes the one in its name, to the end of the transaction)
 -- Writes: nothing
+
+-- Waits for the account's import lock: one file at a time.
+create or replace function stats_private.lock_import(p_user_id uuid)
+returns void
+language sql
+as $$ select pg_catalog.pg_advisory_xact_lock(
+    pg_catalog.hashtextextended('stats-refresh:import:' || p_user_id::text, 0)) $$;
+
+-- Tries the account's import lock.
+create or replace function stats_private.try_import_lock(p_user_id uuid)
+returns boolean
+language sql
+as $$ select pg_catalog.pg_try_advisory_xact_lock(
+    pg_catalog.hashtextextended('stats-refresh:import:' || p_user_id::text, 0)) $$;
 
 -- Waits for the one claim lock of the whole database.
 create or replace function stats_private.lock_claim()
