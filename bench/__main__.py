@@ -28,7 +28,7 @@ from bench import (
     save_session,
 )
 from bench.report import Measured, Results, print_results, write_results
-from ops.embedded.postgres import find_binaries
+from embedded.postgres import find_binaries
 
 Run = Callable[[Sequence[str]], list[Measured]]
 

@@ -27,12 +27,12 @@ from bench.empty_tasks import PREFIX
 from bench.pipeline import timed, work
 from bench.processor import seconds_by_part
 from bench.report import Measured, print_report
-from ops.embedded.postgres import PostgresServer
-from ops.embedded.process import popen_options, wait_until
+from core.broker import TRANSPORT_OPTIONS, broker_url
+from core.config import Config
+from core.processes import popen_options, wait_until
+from embedded.postgres import PostgresServer
 from ops.stack import ROOT, running_stack
 from sql.migrate import migrate
-from tasks.broker import TRANSPORT_OPTIONS, broker_url
-from tasks.config import Config
 
 ACCOUNTS = 500
 ROUNDS = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from celery import Celery
 
-from tasks.broker import TRANSPORT_OPTIONS, broker_url
-from tasks.config import config
+from core.broker import TRANSPORT_OPTIONS, broker_url
+from core.config import config
 
 PREFIX = "empty-tasks:"
 

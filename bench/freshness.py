@@ -23,9 +23,9 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 
 from bench.accounts import make_neighbours
 from bench.report import Measured, print_report
-from ops.embedded.process import wait_until
+from core.config import Config
+from core.processes import wait_until
 from ops.stack import running_stack
-from tasks.config import Config
 from tasks.transaction import account, transaction
 
 SAVES, SAVES_BY_BEATS = 200, 20

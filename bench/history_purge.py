@@ -14,7 +14,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from bench.report import Measured, print_report
-from ops.embedded.postgres import PostgresServer
+from embedded.postgres import PostgresServer
 from sql.migrate import migrate
 from tasks.maintenance import PURGE
 from tasks.transaction import Answer, run_stage

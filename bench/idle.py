@@ -17,8 +17,8 @@ from sqlalchemy.pool import NullPool
 from bench.drain import drain, make_accounts
 from bench.processor import seconds_by_part
 from bench.report import Measured, print_report
+from core.config import Config
 from ops.stack import running_stack
-from tasks.config import Config
 
 SECONDS = 60
 # The limits of the tasks that published the accounts stay in the workers' timers for two minutes.

@@ -25,7 +25,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from bench.report import Measured, print_report
-from ops.embedded.postgres import PostgresServer
+from embedded.postgres import PostgresServer
 from ops.importing import import_history, read_history
 from sql.migrate import migrate
 

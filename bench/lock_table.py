@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from bench.accounts import Size, make_account
 from bench.report import Measured, print_report
-from ops.embedded.postgres import FAST, PostgresServer
+from embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
 from tasks.transaction import service, transaction
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, TextClause, bindparam, create_engine, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.pool import NullPool
 
-from ops.embedded.postgres import PostgresServer
+from embedded.postgres import PostgresServer
 from sql.migrate import migrate
 from tasks.pipeline import CLAIM, COMPUTE, PUBLISH
 from tasks.transaction import Answer, account, run_stage, transaction

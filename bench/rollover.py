@@ -18,12 +18,12 @@ from sqlalchemy.pool import NullPool
 
 from bench.pipeline import work
 from bench.report import Measured, print_report
-from ops.embedded.postgres import PostgresServer
-from ops.embedded.process import wait_until
+from core.broker import TRANSPORT_OPTIONS, broker_url
+from core.config import Config
+from core.processes import wait_until
+from embedded.postgres import PostgresServer
 from ops.stack import running_stack
 from sql.migrate import migrate
-from tasks.broker import TRANSPORT_OPTIONS, broker_url
-from tasks.config import Config
 from tasks.maintenance import ROLLOVER
 from tasks.pipeline import CLAIM
 from tasks.transaction import Answer, run_stage

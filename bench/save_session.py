@@ -22,7 +22,7 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.pool import NullPool
 
 from bench.report import Measured, print_report
-from ops.embedded.postgres import PostgresServer
+from embedded.postgres import PostgresServer
 from sql.migrate import migrate
 
 EXERCISES, SETS = 6, 4

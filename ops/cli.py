@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
+from core.errors import OperatorError
 from ops.database_errors import operator_error
-from ops.errors import OperatorError
 
 app = typer.Typer(
     name="stats-refresh",

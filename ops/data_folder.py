@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ops.embedded.run_folder import make_folder
-from ops.errors import OperatorError
+from core.errors import OperatorError
+from embedded.run_folder import make_folder
 
 _LONGEST_PATH = 900
 """Bytes. Postgres takes 1023, its own files in the folder included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 
 _NOT_LET_IN = ("no password supplied", "password authentication failed", "Permission denied")
 """What libpq says, without a SQLSTATE, where the server is there and this user or login is not welcome."""

@@ -11,18 +11,18 @@ from uuid import UUID
 from rich.console import Console
 from sqlalchemy import Engine, create_engine, text
 
+from core.config import Config, config
+from core.errors import OperatorError, StackFailed
+from core.processes import wait_until
+from embedded.supervisor import StopRequested
+from importers.history import ParsedHistory
+from importers.units import UnitMissing
 from ops.discovery import shown_url
-from ops.embedded.process import wait_until
-from ops.errors import OperatorError, StackFailed
 from ops.freshness import Freshness, freshness
-from ops.importers.history import ParsedHistory
-from ops.importers.units import UnitMissing
 from ops.importing import import_and_report, read_with_source
 from ops.printing import Column, Table, say, terminal
 from ops.sample_history import sample_history
 from ops.stack import running_stack
-from ops.supervisor import StopRequested
-from tasks.config import Config, config
 from tasks.transaction import account, transaction
 
 PUBLISHED_WITHIN = 60

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from ops.embedded.run_folder import RunFolder, live_run_folders, write_private
-from ops.errors import OperatorError
-from tasks.config import config
+from core.config import config
+from core.errors import OperatorError
+from embedded.run_folder import RunFolder, live_run_folders, write_private
 
 _FILE_NAME = "stack.json"
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 from sqlalchemy import Connection, text
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 from schedules.entry_names import full_name

@@ -7,10 +7,10 @@ from itertools import islice
 
 from rich.console import Console
 
-from ops.importers.history import NOT_A_SET, Listed, Remark, Typo
-from ops.importers.saving import ImportReport
-from ops.importers.spool import SkippedRows, temporary_space
-from ops.importers.typos import HOW_TO_CORRECT
+from importers.history import NOT_A_SET, Listed, Remark, Typo
+from importers.saving import ImportReport
+from importers.spool import SkippedRows, temporary_space
+from importers.typos import HOW_TO_CORRECT
 
 _RANGES_A_LINE = 15
 _TYPOS_SHOWN = 20

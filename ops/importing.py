@@ -13,13 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as ProgressBar
 from sqlalchemy import Engine, create_engine
 
-from ops.errors import OperatorError
+from core.config import database_url as parse_database_url
+from core.errors import OperatorError
+from importers import catalog, formats, meets, wodup
+from importers.history import ParsedHistory
+from importers.saving import ImportReport, Progress, import_history, time_zone
+from importers.spool import temporary_space
 from ops.import_report import print_lines, report_lines, report_of
-from ops.importers import catalog, formats, meets, wodup
-from ops.importers.history import ParsedHistory
-from ops.importers.saving import ImportReport, Progress, import_history, time_zone
-from ops.importers.spool import temporary_space
-from tasks.config import database_url as parse_database_url
 
 __all__ = [
     "ImportReport",

@@ -8,22 +8,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from embedded.supervisor import STACK, Log
 from ops.alarms import Alarms
 
-STACK = "stack"
-"""The name under which the supervisor itself writes."""
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
-
-
-class Log(Protocol):
-    """Takes one line of the process `name`; may be called from any thread."""
-
-    def write(self, name: str, line: str) -> None: ...
 
 
 class ConsoleLog:

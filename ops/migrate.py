@@ -7,8 +7,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from core.errors import OperatorError
 from ops.database_errors import first_line, of_another_release, operator_error
-from ops.errors import OperatorError
 from sql.migrate import DatabaseTooNew, Migrated, OwnerDenied, RowsMissing, needs_migration
 from sql.migrate import migrate as migrate_engine
 from sql.restore import NotEmpty, remove_seeds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from ops.printing import say
 from ops.service_calls import as_service
 

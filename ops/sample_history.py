@@ -14,7 +14,7 @@ from decimal import Decimal
 from itertools import count
 from random import Random
 
-from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory, Tracking
+from importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory, Tracking
 
 PROVIDER = "sample"
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from celery import Celery
 from rich.text import Text
 
+from core.errors import OperatorError
 from ops.discovery import StackUrls
-from ops.errors import OperatorError
 from ops.printing import Column, Table, say
 from schedules import operations
 from schedules.cadence import describe

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 

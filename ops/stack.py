@@ -19,16 +19,16 @@ from rich.console import Console
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError
 
+from core.config import Config
+from core.errors import OperatorError, StackFailed
+from embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries, stack_password
+from embedded.run_folder import RunFolder
+from embedded.server import Server
+from embedded.supervisor import Log, Part, Running, Service, Step, running
+from embedded.valkey import ValkeyServer, find_binary
 from ops.data_folder import kept_folder
 from ops.discovery import StackUrls, announced
-from ops.embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries, stack_password
-from ops.embedded.run_folder import RunFolder
-from ops.embedded.server import Server
-from ops.embedded.valkey import ValkeyServer, find_binary
-from ops.errors import OperatorError, StackFailed
-from ops.logs import AlarmLog, FileLog, Log
-from ops.supervisor import Part, Running, Service, Step, running
-from tasks.config import Config
+from ops.logs import AlarmLog, FileLog
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER_ROLE = "stats_refresh_worker"

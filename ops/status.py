@@ -18,10 +18,10 @@ from rich.live import Live
 from rich.segment import Segment
 from sqlalchemy import Engine, create_engine, text
 
+from core.redis_client import quick_client
 from ops.printing import Table, say, terminal
 from ops.status_summary import status_table
 from schedules.counters import dropped_messages
-from tasks.redis_client import quick_client
 from tasks.transaction import service, transaction
 
 Status = Callable[[], dict[str, Any]]

@@ -7,10 +7,10 @@ from urllib.parse import unquote, urlsplit
 
 from rich.console import Console
 
+from core.config import config, libpq_url
+from embedded.supervisor import StopRequested
 from ops.logs import ConsoleLog
 from ops.stack import FLOWER_USER, SERVICE_NAMES, Stack, running_stack
-from ops.supervisor import StopRequested
-from tasks.config import config, libpq_url
 
 
 def up() -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 from sqlalchemy import text
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from ops.printing import Column, Table, say
 from ops.service_calls import as_service
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from celery.schedules import BaseSchedule, ParseException, crontab, schedule
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 
 Cadence: TypeAlias = BaseSchedule
 

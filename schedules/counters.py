@@ -12,7 +12,7 @@ from typing import Any, Literal
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from schedules.redis_keys import PREFIX, is_wrong_type, set_aside
+from core.redis_keys import PREFIX, is_wrong_type, set_aside
 
 Reason = Literal["dropped", "overlapped", "missed"]
 REASONS: tuple[Reason, ...] = ("dropped", "overlapped", "missed")

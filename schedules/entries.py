@@ -9,6 +9,9 @@ from functools import partial
 
 from schedules.cadence import Cadence, cron, every
 
+ENTRY_HEADER = "stats_entry"
+"""The message's header that says which entry fired it: an operator who edits the options can't lose it."""
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -14,10 +14,10 @@ from redbeat.schedulers import RedBeatSchedulerEntry, ensure_conf, get_redis
 from redis import WatchError
 from redis.client import Pipeline
 
+from core.redis_keys import is_wrong_type
 from schedules.cadence import SHORTEST
 from schedules.counters import count
 from schedules.entries import PHASES
-from schedules.redis_keys import is_wrong_type
 
 _EDITED = "edited"
 """A field of the entry's hash, until its next run: the slots before an edit, such as a pause, were not missed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from schedules.entries import ENTRIES, Entry
 
 

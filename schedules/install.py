@@ -10,9 +10,9 @@ from celery.utils.log import get_logger
 from redbeat.schedulers import ensure_conf, get_redis
 from redis import Redis
 
+from core.redis_keys import is_wrong_type, set_aside, shown
 from schedules.entries import ENTRIES, Entry
 from schedules.entry import FixedRateEntry
-from schedules.redis_keys import is_wrong_type, set_aside, shown
 
 logger = get_logger("celery.beat")
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from celery import Celery
 from redbeat.schedulers import get_redis
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from schedules.cadence import Cadence, describe, parse
 from schedules.counters import counts
 from schedules.entries import ENTRIES

@@ -14,18 +14,16 @@ from redbeat.schedulers import RedBeatScheduler, acquire_distributed_beat_lock, 
 from redis import Redis
 from redis.exceptions import LockError, RedisError, ResponseError
 
-from schedules.entries import ENTRIES
+from core.redis_keys import is_wrong_type, set_aside
+from schedules.entries import ENTRIES, ENTRY_HEADER
 from schedules.entry import FixedRateEntry
 from schedules.install import install_missing, set_entry_aside
-from schedules.redis_keys import is_wrong_type, set_aside
 
 logger = get_logger("celery.beat")
 
 # The first tick takes the lock. RedBeat's own would wait for ever for one that nobody holds and that never ends.
 beat_init.disconnect(acquire_distributed_beat_lock)
 
-ENTRY_HEADER = "stats_entry"
-"""The message's header that says which entry fired it: an operator who edits the options can't lose it."""
 RECONCILE_SECONDS = 2.0
 
 

@@ -8,8 +8,8 @@ from celery import Celery
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from schedules.redis_keys import PREFIX
-from tasks.broker import UrlCredentials, has_password, without_password
+from core.broker import UrlCredentials, has_password, without_password
+from core.redis_keys import PREFIX
 
 KEY_PREFIX = f"{PREFIX}beat:"
 LOCK_SECONDS = 5

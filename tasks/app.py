@@ -5,10 +5,10 @@ from __future__ import annotations
 from celery import Celery
 from celery.signals import beat_init, celeryd_init, worker_process_init
 
-from ops.embedded.process import die_with_parent
+from core.broker import TRANSPORT_OPTIONS, public_broker_url
+from core.config import config
+from core.processes import die_with_parent
 from schedules.settings import redbeat_settings
-from tasks.broker import TRANSPORT_OPTIONS, public_broker_url
-from tasks.config import config
 from tasks.envelopes import TASK_TIME_LIMIT
 from tasks.listener import ListenerStep
 from tasks.readiness import refuse_other_language

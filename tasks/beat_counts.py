@@ -13,9 +13,9 @@ from celery.app.task import Context
 from celery.signals import after_setup_logger, task_revoked
 from redis import RedisError
 
+from core.redis_client import quick_redis
 from schedules.counters import Reason, count
 from tasks.beats import entry_of
-from tasks.redis_client import quick_redis
 
 logger = logging.getLogger(__name__)
 

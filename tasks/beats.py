@@ -12,7 +12,7 @@ from typing import Any
 from celery.app.task import Context
 from sqlalchemy import Connection, text
 
-from schedules.scheduler import ENTRY_HEADER
+from schedules.entries import ENTRY_HEADER
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ import uuid
 
 from redis import RedisError
 
-from schedules.redis_keys import PREFIX
-from tasks.redis_client import quick_redis
+from core.redis_client import quick_redis
+from core.redis_keys import PREFIX
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import logging
 
 from redis import RedisError
 
+from core.redis_client import quick_redis
 from schedules.counters import DROPPED_MESSAGES, add
 from tasks.envelopes import kind
-from tasks.redis_client import quick_redis
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from celery import Task
 from sqlalchemy import TextClause
 
+from core.database import engine
 from tasks.beat_counts import count_beat
 from tasks.beats import beat_run
-from tasks.database import engine
 from tasks.transaction import Answer, Stage, run_stage
 
 

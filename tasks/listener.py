@@ -26,8 +26,8 @@ from psycopg2.extensions import POLL_OK, POLL_READ, POLL_WRITE
 from psycopg2.extensions import connection as Connection
 from sqlalchemy import make_url
 
-from tasks.config import config
-from tasks.database import TCP
+from core.config import config
+from core.database import TCP
 from tasks.wake import Message, send
 
 if TYPE_CHECKING:

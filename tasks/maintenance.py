@@ -9,11 +9,11 @@ from celery import Task
 from sqlalchemy import TextClause, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from core.config import config
+from core.database import engine
 from tasks.app import app
 from tasks.beats import entry_of
 from tasks.chain import next_link
-from tasks.config import config
-from tasks.database import engine
 from tasks.execution import StageFailed, execute
 from tasks.transaction import Answer, service, transaction
 from tasks.wake import Message, send

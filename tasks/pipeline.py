@@ -5,8 +5,8 @@ from __future__ import annotations
 from celery import Task
 from sqlalchemy import text
 
+from core.config import config
 from tasks.app import app
-from tasks.config import config
 from tasks.execution import StageFailed, execute
 from tasks.transaction import Answer, Stage
 from tasks.wake import follow_ups, send

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from tasks.config import config
-from tasks.database import TCP
+from core.config import config
+from core.database import TCP
 
 logger = logging.getLogger(__name__)
 

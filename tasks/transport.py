@@ -18,10 +18,10 @@ from kombu.transport import redis as kombu_redis
 from kombu.utils.encoding import bytes_to_str
 from redis.exceptions import ResponseError
 
-from schedules.redis_keys import is_wrong_type, set_aside, shown
+from core.redis_client import quick_redis
+from core.redis_keys import is_wrong_type, set_aside, shown
 from tasks.dropped import drop
 from tasks.envelopes import refusal
-from tasks.redis_client import quick_redis
 
 logger = logging.getLogger(__name__)
 

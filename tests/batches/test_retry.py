@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from batches.scene import Account, Run, claim, claim_run, drain, outputs, publish, set_settings
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 
 BACKOFF = 40
 

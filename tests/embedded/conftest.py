@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.embedded.run_folder import RunFolder, temporary_root
+from embedded.run_folder import RunFolder, temporary_root
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 import redis
 from kombu import Connection
 
-from ops.embedded.run_folder import RunFolder
-from ops.embedded.valkey import ValkeyServer
-from tasks.broker import broker_url
+from core.broker import broker_url
+from embedded.run_folder import RunFolder
+from embedded.valkey import ValkeyServer
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedded.run_folder import RunFolder
 from ops.discovery import StackUrls, announced, running_stacks
-from ops.embedded.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY_LISTENS = 1

@@ -9,13 +9,13 @@ import pytest
 from flower.options import default_options
 from flower.views.tasks import TASK_COLUMNS
 
-from tasks.config import Config
+from core.config import Config
 
 CONF = Path(__file__).resolve().parents[2] / "flower.conf"
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, **configured: object) -> dict[str, object]:
-    monkeypatch.setattr("tasks.config.config", lambda: Config(**configured))
+    monkeypatch.setattr("core.config.config", lambda: Config(**configured))
     return {name: value for name, value in runpy.run_path(str(CONF)).items() if not name.startswith("_")}
 
 

@@ -14,14 +14,14 @@ from sqlalchemy import NullPool, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 from support.privacy import open_to_others
 
+from core.config import libpq_url
+from embedded.postgres import FAST, PostgresServer
+from embedded.run_folder import RunFolder
+from embedded.valkey import ValkeyServer
 from ops.data_folder import kept_folder
 from ops.discovery import StackUrls, announced
-from ops.embedded.postgres import FAST, PostgresServer
-from ops.embedded.run_folder import RunFolder
-from ops.embedded.valkey import ValkeyServer
 from ops.stack import WORKER_ROLE, create_worker_role
 from sql.migrate import migrate
-from tasks.config import libpq_url
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTE = "knee hurts since Tuesday"
@@ -48,7 +48,7 @@ _AS_NOBODY = """
 import contextlib, io, os, pwd, socket, sys
 import psycopg2
 from ops.cli import main
-from tasks.config import config
+from core.config import config
 
 def attempt(what):
     try:

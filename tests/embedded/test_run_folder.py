@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ops.embedded.run_folder import RunFolder, live_run_folders
-from ops.errors import OperatorError
+from core.errors import OperatorError
+from embedded.run_folder import RunFolder, live_run_folders
 
 _CREATE_AND_DIE = """
 import os, signal, tempfile
 tempfile.tempdir = {temp!r}
-from ops.embedded.run_folder import RunFolder
+from embedded.run_folder import RunFolder
 folder = RunFolder.create()
 (folder.path / "leftover").write_text("x")
 os.kill(os.getpid(), signal.SIGKILL)

@@ -16,12 +16,12 @@ import pytest
 import redis
 from sqlalchemy import NullPool, create_engine, text
 
-from ops.embedded.postgres import FAST, PostgresServer, copy_installation, find_binaries
-from ops.embedded.process import can_execute, unprivileged_user, wait_until
-from ops.embedded.run_folder import RunFolder, live_run_folders
-from ops.embedded.server import Server
-from ops.embedded.valkey import ValkeyServer, find_binary
-from ops.errors import OperatorError
+from core.errors import OperatorError
+from core.processes import can_execute, unprivileged_user, wait_until
+from embedded.postgres import FAST, PostgresServer, copy_installation, find_binaries
+from embedded.run_folder import RunFolder, live_run_folders
+from embedded.server import Server
+from embedded.valkey import ValkeyServer, find_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as somebody else")
@@ -165,9 +165,9 @@ def test_data_that_nobody_can_reach_is_refused_in_one_line(tmp_path: Path) -> No
 _AS_ORDINARY_USER = """
 import os, pwd, tempfile
 from pathlib import Path
-from ops.embedded.postgres import FAST, PostgresServer
-from ops.embedded.process import unprivileged_user
-from ops.embedded.valkey import ValkeyServer
+from embedded.postgres import FAST, PostgresServer
+from core.processes import unprivileged_user
+from embedded.valkey import ValkeyServer
 from sqlalchemy import create_engine, text
 
 def try_servers():
@@ -257,8 +257,8 @@ def _children(pid: int) -> list[int]:
 _OWNER = """
 import sys, tempfile
 tempfile.tempdir = {temp!r}
-from ops.embedded.postgres import FAST, PostgresServer
-from ops.embedded.valkey import ValkeyServer
+from embedded.postgres import FAST, PostgresServer
+from embedded.valkey import ValkeyServer
 server = {server}.start()
 print(server.process.pid, flush=True)
 sys.stdin.read()

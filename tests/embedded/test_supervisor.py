@@ -17,10 +17,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from ops.embedded.process import wait_until
-from ops.embedded.valkey import ValkeyServer
+from core.processes import wait_until
+from embedded.supervisor import Backoff, NotReady, Part, Service, Step, Supervisor
+from embedded.valkey import ValkeyServer
 from ops.logs import ConsoleLog, FileLog
-from ops.supervisor import Backoff, NotReady, Part, Service, Step, Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30
@@ -248,7 +248,7 @@ def test_an_endless_line_is_left_out_and_the_log_goes_on() -> None:
 _PROGRAM = """
 import re, sys
 from ops.logs import ConsoleLog
-from ops.supervisor import Service, StopRequested, running
+from embedded.supervisor import Service, StopRequested, running
 from rich.console import Console
 
 def shell(name, script):
@@ -324,7 +324,7 @@ _PREFORK_APP = """
 import os
 from celery import Celery
 from celery.signals import worker_process_init
-from ops.embedded.process import die_with_parent
+from core.processes import die_with_parent
 app = Celery(broker=os.environ["BROKER"])
 worker_process_init.connect(lambda **_: die_with_parent(), weak=False)
 """

@@ -24,10 +24,10 @@ from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import DataError
 from support.privacy import open_to_others
 
+from core.processes import wait_until
+from embedded.postgres import stack_password
+from embedded.run_folder import RunFolder
 from ops.discovery import RunningStack, running_stacks
-from ops.embedded.postgres import stack_password
-from ops.embedded.process import wait_until
-from ops.embedded.run_folder import RunFolder
 from ops.stack import SERVICE_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,11 +14,11 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from core.processes import wait_until
 from faults.history import History, Verdict, judge
 from faults.load import Client, Person, Stored, today
 from faults.readers import BOARD, Reader, by_the_reckoning
 from faults.stack import LEASE_SECONDS, QUEUES, Stack, queue_key
-from ops.embedded.process import wait_until
 
 RECOVERED_WITHIN = LEASE_SECONDS + 10
 _CONTENTION = ("55P03", "40001", "40P01")

@@ -26,8 +26,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from support.app import AppAccount, Json
 
+from core.errors import OperatorError
 from faults.history import Promise
-from ops.errors import OperatorError
 from ops.importing import import_history, read_history
 
 NAMES = ("Squat", "Bench", "Row", "Pull Up", "Press")

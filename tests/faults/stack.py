@@ -21,12 +21,12 @@ from sqlalchemy import NullPool, create_engine, make_url
 from support.rig import BEAT_READY, WORKER_READY, CeleryProcess, Rig
 from support.servers import LOGIN
 
+from core.processes import describe_exit, wait_until
+from embedded.postgres import FAST, PostgresServer
+from embedded.server import ServerNotStarted
+from embedded.valkey import ValkeyServer
 from faults.clock import Clock
 from faults.proxy import Proxy
-from ops.embedded.postgres import FAST, PostgresServer
-from ops.embedded.process import describe_exit, wait_until
-from ops.embedded.server import ServerNotStarted
-from ops.embedded.valkey import ValkeyServer
 from ops.stack import create_worker_role
 from sql.migrate import migrate
 from tasks.app import app as product

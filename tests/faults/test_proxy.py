@@ -9,8 +9,8 @@ import psycopg2
 import pytest
 from sqlalchemy import make_url
 
+from embedded.postgres import FAST, PostgresServer
 from faults.proxy import Proxy, backend_of
-from ops.embedded.postgres import FAST, PostgresServer
 
 
 @pytest.fixture(scope="module")

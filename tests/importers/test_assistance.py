@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from ops.importers import hevy, strong
-from ops.importers.exercise_names import says_assisted
-from ops.importers.history import ImportedSet
-from ops.importers.tracking import infer_tracking, stored_weight
+from importers import hevy, strong
+from importers.exercise_names import says_assisted
+from importers.history import ImportedSet
+from importers.tracking import infer_tracking, stored_weight
 
 NAMES = [
     "Pull Up (Assisted)", "pull up (ASSISTED)", "Assisted Pull Up", "Chest Dip (Assisted)", "Band-Assisted Chin Up",

@@ -11,8 +11,8 @@ import pytest
 from support.app import AppAccount
 from support.races import session
 
-from ops.embedded.process import wait_until
-from ops.errors import OperatorError
+from core.errors import OperatorError
+from core.processes import wait_until
 from ops.importing import import_file
 from tasks.transaction import account
 

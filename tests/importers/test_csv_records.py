@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.errors import OperatorError
-from ops.importers import fitnotes, hevy, strong
-from ops.importers.csv_records import Record, records, text_file
+from core.errors import OperatorError
+from importers import fitnotes, hevy, strong
+from importers.csv_records import Record, records, text_file
 
 STRONG = "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2024-01-08 18:30:00,Push,Bench,1,60,8\n"
 HEVY = (

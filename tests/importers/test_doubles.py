@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from support.histories import adds_up, block, history, lift, session, stored_sessions
 
-from ops.importers.history import ImportedSet
+from importers.history import ImportedSet
 from ops.importing import import_history, read_history
 
 

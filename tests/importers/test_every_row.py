@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ops.errors import OperatorError
-from ops.importers.formats import read_history
-from ops.importers.history import ParsedHistory
+from core.errors import OperatorError
+from importers.formats import read_history
+from importers.history import ParsedHistory
 
 NAMES = st.sampled_from(["Bench", "Pull Up (Assisted)", "Plank", "Leg Press", "Run", "Übung, 臥推"])
 MARKS = st.sampled_from(["1", "2", "0", "W", "D", "F", "Rest Timer", "Ruhezeit", "Note", "Lepo", "", "?"])

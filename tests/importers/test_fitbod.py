@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from ops.errors import OperatorError
-from ops.importers.fitbod import parse
+from core.errors import OperatorError
+from importers.fitbod import parse
 
 COLUMNS = "Date,Exercise,Reps,Weight(kg),Duration(s),Distance(m),Incline,Resistance,isWarmup,Note,multiplier"
 BENCH = "2026-03-03 10:02:51 +0100,Barbell Bench Press,10,60.0,0.0,0.0,0.0,0.0,false,,1.0"

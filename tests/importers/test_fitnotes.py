@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from ops.errors import OperatorError
-from ops.importers.fitnotes import parse
+from core.errors import OperatorError
+from importers.fitnotes import parse
 
 COLUMNS = "Date,Exercise,Category,Weight (kgs),Reps,Distance,Distance Unit,Time"
 WITH_UNITS = "Date,Exercise,Category,Weight,Weight Unit,Reps,Distance,Distance Unit,Time,Comment"

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from ops.errors import OperatorError
-from ops.importers.formats import AUTO, read_history, recognised_file
+from core.errors import OperatorError
+from importers.formats import AUTO, read_history, recognised_file
 from ops.importing import import_file
 
 STRONG = "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2026-03-03 18:30:00,Push,Bench,1,60,8\n"

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from ops.errors import OperatorError
-from ops.importers.cells import BrokenRowError
-from ops.importers.hevy import parse
-from ops.importers.history import NOT_A_SET
-from ops.importers.printed_times import Dates
+from core.errors import OperatorError
+from importers.cells import BrokenRowError
+from importers.hevy import parse
+from importers.history import NOT_A_SET
+from importers.printed_times import Dates
 
 COLUMNS = (
     "title,start_time,end_time,description,exercise_title,superset_id,exercise_notes,set_index,set_type,"

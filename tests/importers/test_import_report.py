@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 from sqlalchemy import create_engine
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
+from importers.history import NOT_A_SET, ParsedHistory, Remark, SkippedRow, Typo
+from importers.spool import SkippedRows
 from ops.import_report import report_lines
-from ops.importers.history import NOT_A_SET, ParsedHistory, Remark, SkippedRow, Typo
-from ops.importers.spool import SkippedRows
 from ops.importing import ImportReport, import_and_report, import_file, read_history
 from ops.sample_history import sample_history
 

@@ -22,9 +22,9 @@ from support.histories import (
     stored_sets,
 )
 
-from ops.errors import OperatorError
-from ops.importers.history import ImportedSet, ParsedHistory
-from ops.importers.saving import MOST_SESSIONS
+from core.errors import OperatorError
+from importers.history import ImportedSet, ParsedHistory
+from importers.saving import MOST_SESSIONS
 from ops.importing import import_and_report, import_file, import_history, read_history
 from ops.sample_history import PROVIDER, sample_history
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from reckoning.compare import assert_account_equals_reckoning
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from ops.importing import import_file
 
 HEADER = "LifterId,Date,Equipment,Best3SquatKg,Best3BenchKg,Best3DeadliftKg\n"

@@ -14,10 +14,10 @@ from uuid import uuid4
 
 import pytest
 
+from importers import fitbod, fitnotes, hevy, strong
+from importers.formats import read_history
+from importers.history import ParsedHistory
 from ops.import_report import report_lines
-from ops.importers import fitbod, fitnotes, hevy, strong
-from ops.importers.formats import read_history
-from ops.importers.history import ParsedHistory
 from ops.importing import import_history
 
 ROWS = 1_000

@@ -7,9 +7,9 @@ from datetime import date, datetime, time
 import pytest
 from babel.dates import format_date, format_datetime, format_time
 
-from ops.importers.cells import BrokenRowError
-from ops.importers.printed_times import Dates
-from ops.importers.time_words import languages
+from importers.cells import BrokenRowError
+from importers.printed_times import Dates
+from importers.time_words import languages
 
 LANGUAGES = (*languages(),)
 # One after the 12th, so that numbers alone tell day from month.

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from ops.importers.tracking import contradiction
+from importers.tracking import contradiction
 from ops.sample_history import sample_history
 
 TODAY = date(2026, 3, 1)

@@ -17,7 +17,7 @@ from reckoning.compare import assert_account_equals_reckoning
 from support.app import AppAccount, Stages
 from support.histories import stored_sets
 
-from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
+from importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
 from ops.importing import import_history
 
 NAMES = ("Squat", "Bench", "Row")

@@ -14,8 +14,8 @@ from uuid import uuid4
 import pytest
 from support.histories import block, history, lift, numbered_sessions, session, stored_sessions
 
-from ops.errors import OperatorError
-from ops.importers.saving import MOST_SESSIONS
+from core.errors import OperatorError
+from importers.saving import MOST_SESSIONS
 from ops.importing import import_history
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from ops.errors import OperatorError
-from ops.importers.history import NOT_A_SET, ImportedSet
-from ops.importers.strong import parse
-from ops.importers.tracking import contradiction
+from core.errors import OperatorError
+from importers.history import NOT_A_SET, ImportedSet
+from importers.strong import parse
+from importers.tracking import contradiction
 
 HEADER = (
     "Date,Workout Name,Duration,Exercise Name,Set Order,Weight,Reps,Distance,Seconds,Notes,Workout Notes,RPE"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ops.errors import OperatorError
-from ops.importers.history import NOT_A_SET
-from ops.importers.strong import parse
+from core.errors import OperatorError
+from importers.history import NOT_A_SET
+from importers.strong import parse
 
 COLUMNS = (
     "Date,Workout Name,Duration,Exercise Name,Set Order,Weight,Reps,Distance,Seconds,Notes,Workout Notes,RPE"

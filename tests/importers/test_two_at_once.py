@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 from support.app import Json
 from support.histories import block, history, lift, session, stored_sessions
 
-from ops.embedded.process import wait_until
-from ops.importers.history import ParsedHistory
-from ops.importers.saving import MOST_SESSIONS, ImportReport
+from core.processes import wait_until
+from importers.history import ParsedHistory
+from importers.saving import MOST_SESSIONS, ImportReport
 from ops.importing import import_history
 
 WORKOUTS = 3 * MOST_SESSIONS

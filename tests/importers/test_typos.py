@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from ops.importers import strong
-from ops.importers.history import ImportedSet
-from ops.importers.typos import typo
+from importers import strong
+from importers.history import ImportedSet
+from importers.typos import typo
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from reckoning.compare import assert_account_equals_reckoning
 from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from ops.importing import import_file
 
 SQUAT = {"id": "m-squat", "name": "Back Squat", "slug": "back-squat", "hasReps": True, "hasLoad": True}

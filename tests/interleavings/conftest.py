@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import tasks.config
-import tasks.database
+import core.config
+import core.database
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def worker_process(database, monkeypatch):
         "STATS_REFRESH_DATABASE_URL", database.engine.url.render_as_string(hide_password=False)
     )
     monkeypatch.setenv("STATS_REFRESH_WAKE", "off")
-    tasks.config.config.cache_clear()
-    tasks.database.engine.cache_clear()
-    yield tasks.database.engine()
-    tasks.database.engine().dispose()
-    tasks.database.engine.cache_clear()
-    tasks.config.config.cache_clear()
+    core.config.config.cache_clear()
+    core.database.engine.cache_clear()
+    yield core.database.engine()
+    core.database.engine().dispose()
+    core.database.engine.cache_clear()
+    core.config.config.cache_clear()

@@ -16,7 +16,7 @@ from support import races
 from support.app import AppAccount, Json, Stages
 from support.races import DEADLINE, Session
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 from tasks.transaction import Identity
 
 if TYPE_CHECKING:

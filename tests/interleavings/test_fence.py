@@ -7,7 +7,7 @@ import uuid
 import pytest
 from support.races import DEADLINE
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 
 from .scene import (
     READ_MODELS,

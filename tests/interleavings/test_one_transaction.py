@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from schedules.scheduler import ENTRY_HEADER
+from schedules.entries import ENTRY_HEADER
 from tasks import pipeline
 from tasks.execution import StageFailed
 from tasks.transaction import service, transaction

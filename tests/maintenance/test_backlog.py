@@ -12,8 +12,8 @@ from sqlalchemy import text
 from support.app import AppAccount
 from support.races import DEADLINE, session, wait_until_blocked
 
+from core.processes import wait_until
 from maintenance.scene import let_days_pass, make_due_accounts, published_accounts, requested
-from ops.embedded.process import wait_until
 from tasks.transaction import account
 
 ACCOUNTS = 100_000

@@ -14,6 +14,7 @@ from conftest import Database
 from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount, Json, Stages
 
+from core.processes import wait_until
 from maintenance.scene import (
     Pages,
     assert_all_equal_reckoning,
@@ -25,7 +26,6 @@ from maintenance.scene import (
     settings,
     traces,
 )
-from ops.embedded.process import wait_until
 
 SECONDS = 8
 SLOWEST_SAVE_MS = 2000

@@ -30,7 +30,7 @@ from reckoning.compare import assert_account_equals_reckoning
 from support.app import AppAccount, Json, Stages
 from support.published import published_rows
 
-from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
+from importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
 from ops.importing import import_history
 
 USUAL_HISTORIES = 60

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from core.config import config
 from ops.cli import main
-from tasks.config import config
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 from support.proxy import Proxy
 
-from ops.embedded.postgres import FAST, PostgresServer
+from core.config import Config
+from embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
 from tasks import readiness
-from tasks.config import Config
 from tasks.readiness import TIMEOUT_TEXT, language_problem, timeout_text
 
 GERMAN_TEXT = "storniere Anfrage wegen Zeitüberschreitung der Anfrage"

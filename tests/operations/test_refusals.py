@@ -15,11 +15,11 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 from support.servers import LOGIN, TestServer, administrator, password
 
+from core.errors import OperatorError
+from embedded.postgres import FAST, PostgresServer, stack_password
+from embedded.valkey import ValkeyServer
 from ops.cli import main
 from ops.discovery import StackUrls
-from ops.embedded.postgres import FAST, PostgresServer, stack_password
-from ops.embedded.valkey import ValkeyServer
-from ops.errors import OperatorError
 
 if TYPE_CHECKING:
     from conftest import Database

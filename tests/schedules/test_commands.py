@@ -14,15 +14,15 @@ from redbeat.schedulers import get_redis
 from redis import Redis
 from typer.testing import CliRunner
 
+from core.config import config
+from core.errors import OperatorError
+from embedded.valkey import ValkeyServer
 from ops.cli import app as cli
-from ops.embedded.valkey import ValkeyServer
-from ops.errors import OperatorError
 from schedules.entries import ENTRIES
 from schedules.entry import FixedRateEntry
 from schedules.entry_names import full_name
 from schedules.install import install_missing
 from schedules.settings import schedule_app
-from tasks.config import config
 
 CLAIM = "lift-guild-stats-refresh"
 PUBLISH = "barbelic-stats-projection-publish"

@@ -9,7 +9,7 @@ import pytest
 from redbeat.schedulers import get_redis
 from support.rig import CeleryProcess, Rig, soon
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
 from schedules.entry import FixedRateEntry
 from schedules.install import install_missing
 from schedules.operations import list_entries, set_enabled

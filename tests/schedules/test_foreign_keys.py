@@ -12,12 +12,12 @@ from redbeat.schedulers import get_redis
 from redis import Redis
 from support.rig import CeleryProcess, Rig, soon
 
-from ops.errors import OperatorError
+from core.errors import OperatorError
+from core.redis_keys import REJECTED_PREFIX
 from schedules.counters import counts
 from schedules.entry import FixedRateEntry
 from schedules.install import install_missing
 from schedules.operations import list_entries, set_cadence, set_enabled
-from schedules.redis_keys import REJECTED_PREFIX
 from schedules.settings import KEY_PREFIX, LOCK_SECONDS, schedule_app
 
 CLAIM = "lift-guild-stats-refresh"

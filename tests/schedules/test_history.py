@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
 from support.races import session
 
-from ops.embedded.process import wait_until
-from schedules.scheduler import ENTRY_HEADER
+from core.processes import wait_until
+from schedules.entries import ENTRY_HEADER
 from tasks.beats import BeatRun, beat_run
 from tasks.pipeline import CLAIM, COMPUTE
 from tasks.transaction import Answer, run_stage

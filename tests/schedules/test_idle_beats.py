@@ -6,9 +6,9 @@ import pytest
 from support.races import session
 from support.rig import CeleryProcess, Rig, soon
 
+from core.redis_keys import PREFIX
 from schedules.counters import counts
 from schedules.operations import list_entries
-from schedules.redis_keys import PREFIX
 
 CLAIM = "lift-guild-stats-refresh"
 COMPUTE = "barbelic-stats-projection-compute"

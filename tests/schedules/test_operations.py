@@ -18,9 +18,9 @@ from redbeat.schedulers import get_redis
 from redis import Redis
 from redis.client import Pipeline
 
+from core.errors import OperatorError
+from embedded.valkey import ValkeyServer
 from ops.discovery import StackUrls
-from ops.embedded.valkey import ValkeyServer
-from ops.errors import OperatorError
 from ops.schedule import show
 from schedules import install as installation
 from schedules.cadence import cron, describe, every

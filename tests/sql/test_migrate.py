@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 from support.servers import TestServer, administrator, password
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 from sql.functions import apply_functions, sql_files
 from sql.migrate import DatabaseTooNew, migrate, needs_migration
 from sql.roles import API_ROLES, OWNER, AuthSchemaClosed

@@ -15,14 +15,14 @@ from sqlalchemy.pool import NullPool
 from support.app import AppAccount, Stages
 from support.servers import LOGIN, TestServer, administrator
 
-from ops.embedded.postgres import FAST, PostgresServer, find_binaries, major_version
-from ops.errors import OperatorError
+from core.config import libpq_url
+from core.errors import OperatorError
+from embedded.postgres import FAST, PostgresServer, find_binaries, major_version
 from ops.migrate import ensure_migrated, migrate, migrate_without_rows
 from ops.stack import create_worker_role
 from sql.migrate import needs_migration
 from sql.restore import SEEDED
 from sql.roles import OWNER
-from tasks.config import libpq_url
 from tasks.transaction import service, transaction
 
 _numbers = itertools.count(1)

@@ -15,7 +15,7 @@ import pytest
 from pytest_celery import CeleryBrokerCluster, CeleryTestSetup, CeleryWorkerCluster, RedisTestBroker
 from support.rig import WORKER_READY, Rig
 
-from ops.embedded.valkey import ValkeyServer
+from embedded.valkey import ValkeyServer
 from stack.nodes import (
     ProcessWorkerContainer,
     Setup,

@@ -15,7 +15,7 @@ from pytest_celery import CeleryTestSetup, CeleryTestWorker, CeleryWorkerContain
 from redis import Redis
 from support.rig import CeleryProcess
 
-from ops.embedded.valkey import ValkeyServer
+from embedded.valkey import ValkeyServer
 from tasks.app import app as product
 
 DEADLINE = 30

@@ -15,7 +15,7 @@ from reckoning.compare import assert_account_equals_reckoning
 from support.app import AppAccount
 from support.rig import soon
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 from stack.nodes import WorkerNode
 
 if TYPE_CHECKING:

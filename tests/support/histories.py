@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 
-from ops.importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
+from importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
 
 DAY = date(2024, 1, 8)
 

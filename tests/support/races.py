@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 from tasks.transaction import Identity, service
 
 if TYPE_CHECKING:

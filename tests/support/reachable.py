@@ -8,8 +8,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from ops.embedded.postgres import OLDEST_VERSION
-from tasks.config import database_url
+from core.config import database_url
+from embedded.postgres import OLDEST_VERSION
 
 
 def is_reachable(url: str) -> bool:

@@ -19,15 +19,15 @@ from conftest import Database
 from redis import Redis
 from sqlalchemy import NullPool, create_engine
 
-from ops.embedded.postgres import FAST, PostgresServer
-from ops.embedded.process import popen_options, wait_until
-from ops.embedded.valkey import ValkeyServer
+from core.broker import TRANSPORT_OPTIONS
+from core.processes import popen_options, wait_until
+from embedded.postgres import FAST, PostgresServer
+from embedded.valkey import ValkeyServer
 from ops.stack import create_worker_role
 from schedules.entry import FixedRateEntry
 from schedules.settings import schedule_app
 from sql.migrate import migrate
 from support.servers import LOGIN
-from tasks.broker import TRANSPORT_OPTIONS
 from tasks.transport import use_safe_transport
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,9 +11,9 @@ from sqlalchemy import URL, Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from ops.embedded.postgres import FAST, PostgresServer, stack_password
+from core.config import database_url
+from embedded.postgres import FAST, PostgresServer, stack_password
 from sql.roles import API_ROLES, OWNER
-from tasks.config import database_url
 
 LOGIN = "stats_refresh_worker"
 """The login of workers and backends in the tests: may take on the API roles, owns nothing."""

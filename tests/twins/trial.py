@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine
 from support.servers import SERVER_VARIABLE
 
-from ops.embedded.postgres import FAST, PostgresServer
+from embedded.postgres import FAST, PostgresServer
 from sql.migrate import migrate
 
 from . import VARIABLE, verdict

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from wake.envelopes import MARK
 
-from ops.embedded.valkey import ValkeyServer
+from embedded.valkey import ValkeyServer
 from schedules.counters import dropped_messages
 from tasks import dropped
 from tasks.consumer import ReconnectingConsumer

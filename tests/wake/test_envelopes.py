@@ -9,7 +9,7 @@ import pytest
 from support.rig import rig
 from wake.envelopes import FOREIGN, MARK, envelope, item
 
-from schedules.redis_keys import PREFIX
+from core.redis_keys import PREFIX
 from tasks.app import app
 from tasks.envelopes import ARGUMENTS, refusal
 

@@ -14,8 +14,8 @@ from support.app import AppAccount
 from support.rig import ROOT, CeleryProcess, Rig, soon
 from wake.envelopes import FOREIGN, MARK, envelope, item
 
+from core.redis_keys import PREFIX, REJECTED_PREFIX
 from schedules.counters import dropped_messages
-from schedules.redis_keys import PREFIX, REJECTED_PREFIX
 
 QUEUES = ("pipeline", "compute", "maintenance")
 DROPPED = r"a message of \d+ bytes in (\w+) was dropped: "

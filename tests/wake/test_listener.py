@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from support.app import AppAccount
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 from tasks.listener import APPLICATION_NAME, CHANNEL, Listener
 
 if TYPE_CHECKING:

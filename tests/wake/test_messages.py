@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 from redis import Redis
 
-from ops.embedded.valkey import ValkeyServer
+from embedded.valkey import ValkeyServer
 from tasks import chain
 from tasks.chain import next_link
 from tasks.transaction import Answer, Stage

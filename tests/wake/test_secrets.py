@@ -15,8 +15,8 @@ from redis import Redis
 from sqlalchemy import make_url
 from support.rig import ROOT, CeleryProcess, Rig, soon
 
+from core.broker import UrlCredentials, broker_url, public_broker_url, without_password
 from sql.roles import API_ROLES
-from tasks.broker import UrlCredentials, broker_url, public_broker_url, without_password
 
 SECRET = "hunter2@/:%"
 QUOTED = "hunter2%40%2F%3A%25"
@@ -138,7 +138,7 @@ def test_flower_tells_no_password_and_reads_the_queues(flower: Flower) -> None:
 def test_the_password_is_apart_from_the_url(url: str, public: str, credentials: tuple[str, ...]) -> None:
     found = public_broker_url(url)
     head, _, provider = found.rpartition("credential_provider=")
-    assert (head.rstrip("?&"), provider) == (public, "tasks.broker.ConfiguredCredentials")
+    assert (head.rstrip("?&"), provider) == (public, "core.broker.ConfiguredCredentials")
     assert UrlCredentials(url).get_credentials() == credentials
     assert BARE not in without_password(url)
     assert BARE not in repr(UrlCredentials(url))

@@ -14,7 +14,7 @@ from celery import Celery
 from support.app import AppAccount
 from support.rig import CeleryProcess, Rig, soon
 
-from schedules.scheduler import ENTRY_HEADER
+from schedules.entries import ENTRY_HEADER
 from tasks.listener import APPLICATION_NAME
 
 PUBLISH = "barbelic-stats-projection-publish"

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from support.app import AppAccount
 from support.races import DEADLINE, session
 
-from ops.embedded.process import wait_until
+from core.processes import wait_until
 from tasks.transaction import account
 from writes.refusals import refused, writes_nothing
 

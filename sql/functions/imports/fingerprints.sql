@@ -1,7 +1,7 @@
 -- What two workouts are compared by: a fingerprint of each set, one after the other.
 -- Promises: equal for a set of a file and its stored one, whatever app it came from: the name of its exercise, weight,
 --   reps, distance and duration, where 0 is the same as nothing; not its type, its rating or what notes say.
---   ops/importers/fingerprints.py computes the same, and a test compares them.
+--   importers/fingerprints.py computes the same, and a test compares them.
 -- Locks: none
 -- Writes: nothing
 
