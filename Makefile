@@ -25,7 +25,7 @@ help:
 	@echo 'make test                                   all tests, on servers of their own'
 	@echo 'make faults [MINUTES=5] [SEED=7]             a storm of faults over the whole stack, then what is true'
 	@echo 'make bench                                  the measurements that have a bar, as one table'
-	@echo 'make lint                                   format, lint, types, SQL'
+	@echo 'make lint                                   format, lint, types, layers of imports, SQL'
 	@echo 'make clean                                  remove the environment and the caches'
 
 .PHONY: demo
@@ -56,6 +56,7 @@ lint: $(STAMP)
 	$(RUN) -m ruff format --check
 	$(RUN) -m ruff check
 	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports --no-cache --no-logo
 	$(RUN) -m sql.lint
 
 .PHONY: clean
