@@ -90,7 +90,7 @@ def measure(rows: int, database_url: str) -> Result:
         write_strong_file(small, SMALL)
         write_strong_file(path, rows)
         size = path.stat().st_size
-        engine = create_engine(database_url, pool_size=1, max_overflow=0)
+        engine = create_engine(database_url, pool_size=2, max_overflow=0)
         import_history(engine, uuid4(), "strong", read_history(small, "strong", "kg"))
         _forget_peak()
         before = _peak_mib()

@@ -49,7 +49,7 @@ def run(file: Path | None, format: str, unit: str | None) -> None:
     console.print("starting servers, workers, beat and Flower ...")
     try:
         with running_stack(config()) as stack:
-            engine = create_engine(stack.urls.database_url, pool_size=1, max_overflow=0)
+            engine = create_engine(stack.urls.database_url, pool_size=2, max_overflow=0)
             try:
                 _show_main_job(console, engine, user_id, provider, history)
             finally:
