@@ -31,11 +31,16 @@ TWINS: dict[str, Twin] = {
         "test_claims.py::test_a_claim_counts_what_an_unfinished_claim_takes",
     ),
     "claim one above the cap": _claim(
-        "stats_private.runs_in_flight() >= v_cap",
-        "stats_private.runs_in_flight() > v_cap",
+        "v_slots.in_flight >= v_slots.cap",
+        "v_slots.in_flight > v_slots.cap",
         "test_claims.py::test_the_last_slot_is_taken_and_no_more",
     ),
-    "claim without the worker lock": _claim(
+    "claim of the first account without its worker lock": _claim(
+        "elsif not stats_private.try_worker_lock(v_accounts[1]) then",
+        "elsif false then",
+        "test_claims.py::test_an_account_whose_worker_lock_is_held_is_left_for_the_next",
+    ),
+    "claim of the next account without its worker lock": _claim(
         "where stats_private.try_worker_lock(x.user_id)",
         "where true",
         "test_claims.py::test_an_account_whose_worker_lock_is_held_is_left_for_the_next",
@@ -51,8 +56,8 @@ TWINS: dict[str, Twin] = {
         "test_generations.py::test_a_held_row_holds_back_the_whole_account[rollback-4]",
     ),
     "claim that takes the rows it can get": _claim(
-        "cardinality(v_jobs) <> (",
-        "0 = (",
+        "cardinality(v_open.jobs) <> v_open.all_jobs",
+        "false",
         "test_generations.py::test_a_held_row_holds_back_the_whole_account[rollback-4]",
     ),
     "claim without the write lock": _claim(
@@ -61,7 +66,7 @@ TWINS: dict[str, Twin] = {
         "test_generations.py::test_a_claim_requests_a_generation_only_where_no_writer_is_at_work",
     ),
     "claim of a target that was applied": _claim(
-        "if v_target <= v_state.applied_version then",
+        "if v_target <= v_open.applied_version then",
         "if false then",
         "test_generations.py::test_a_target_that_was_already_applied_becomes_a_new_generation",
     ),
@@ -134,8 +139,8 @@ TWINS: dict[str, Twin] = {
     ),
     "a busy account that is computed in batches for ever": Twin(
         "pipeline/claim.sql",
-        "p_invalidations < s.max_attempts and ",
-        "",
+        "and v_open.invalidations < v_open.max_attempts\n",
+        "\n",
         "tests/batches/test_invalidation.py"
         "::test_an_account_saved_between_any_two_steps_is_in_the_end_computed_at_once",
     ),
@@ -197,7 +202,7 @@ TWINS: dict[str, Twin] = {
         "::test_a_claim_reads_no_job_that_waits_for_its_retry_time[of nothing]",
     ),
     "a retry time that a wrong clock makes last": _queue(
-        "(0, p_now + stats_private.longest_wait(), 'infinity'),",
+        "(2, 0, p_latest, 'infinity'),",
         "",
         "interleavings/test_held_rows.py"
         "::test_a_time_beyond_every_wait_counts_as_over[False-retry_not_before]",

@@ -4,14 +4,32 @@
 -- Locks: none
 -- Writes: nothing
 
--- The parts of the queue that are due at p_now, in the order in which they are claimed.
-create or replace function stats_private.due_ranges(p_now timestamptz)
-returns table (priority integer, due_from timestamptz, due_until timestamptz)
+-- The parts of the queue that are due at p_now, by their place in the order in which they are claimed. p_latest: no
+-- right clock has written a later time.
+create or replace function stats_private.due_ranges(p_now timestamptz, p_latest timestamptz)
+returns table (place integer, priority integer, due_from timestamptz, due_until timestamptz)
 language sql stable
 as $$
     values
-        (0, '-infinity'::timestamptz, p_now), (0, p_now + stats_private.longest_wait(), 'infinity'),
-        (1, '-infinity', p_now), (1, p_now + stats_private.longest_wait(), 'infinity')
+        (1, 0, '-infinity'::timestamptz, p_now), (2, 0, p_latest, 'infinity'),
+        (3, 1, '-infinity', p_now), (4, 1, p_latest, 'infinity')
+$$;
+
+-- The first two rows of all that is due: of two accounts, or two of one.
+create or replace function stats_private.first_two_due(p_now timestamptz, p_latest timestamptz)
+returns table (place integer, due_at timestamptz, user_id uuid)
+language sql stable
+as $$
+    select q.place, d.due_at, d.user_id
+    from stats_private.due_ranges(p_now, p_latest) q
+    cross join lateral (
+        select d.due_at, d.user_id
+        from stats_private.due_jobs(q.priority, q.due_from, q.due_until, p_now, p_latest) d
+        order by d.due_at
+        limit 2
+    ) d
+    order by q.place, d.due_at
+    limit 2
 $$;
 
 -- The rows of one part whose accounts may be claimed, the one that is due first in front. An account waits with all its
@@ -20,7 +38,7 @@ $$;
 -- offset 0 keeps each question to its own account, status || '' to the account's index instead of the queue's: asked
 -- of all that waits at once, the first account comes as late as the last.
 create or replace function stats_private.due_jobs(
-    p_priority integer, p_due_from timestamptz, p_due_until timestamptz, p_now timestamptz
+    p_priority integer, p_due_from timestamptz, p_due_until timestamptz, p_now timestamptz, p_latest timestamptz
 )
 returns table (id uuid, user_id uuid, due_at timestamptz)
 language sql stable
@@ -34,7 +52,7 @@ as $$
             select from public.user_exercise_stats_refresh_jobs waiting
             where waiting.user_id = j.user_id and waiting.status || '' = 'pending'
                 and waiting.retry_not_before > p_now
-                and waiting.retry_not_before <= p_now + (select stats_private.longest_wait())
+                and waiting.retry_not_before <= p_latest
             offset 0)
         and not exists (
             select from public.user_stats_projection_runs r
@@ -45,20 +63,23 @@ as $$
 $$;
 
 -- True where another account is due, from that place in the queue on.
-create or replace function stats_private.more_is_due(p_priority integer, p_due_from timestamptz)
+create or replace function stats_private.more_is_due(
+    p_priority integer, p_due_from timestamptz, p_longest_wait interval
+)
 returns boolean
 language plpgsql
 as $$
 declare
     v_now timestamptz := clock_timestamp();
+    v_latest timestamptz := v_now + p_longest_wait;
 begin
     return exists (
         select
-        from stats_private.due_ranges(v_now) q
+        from stats_private.due_ranges(v_now, v_latest) q
         cross join lateral stats_private.due_jobs(
             q.priority,
             case q.priority when p_priority then greatest(q.due_from, p_due_from) else q.due_from end,
-            q.due_until, v_now) d
+            q.due_until, v_now, v_latest) d
         where q.priority >= p_priority);
 end;
 $$;

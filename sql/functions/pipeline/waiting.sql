@@ -69,13 +69,13 @@ $$;
 -- when the first of those comes back that have to wait again. The caller holds the claim lock and has seen a free slot;
 -- the one that is kept from batches is not for them.
 create or replace function stats_private.readmit_waiting_run(
-    out run public.user_stats_projection_runs, out waits_until timestamptz
+    p_longest_wait interval, out run public.user_stats_projection_runs, out waits_until timestamptz
 )
 language plpgsql
 as $$
 declare
     v_now timestamptz := clock_timestamp();
-    v_latest timestamptz := v_now + stats_private.longest_wait();
+    v_latest timestamptz := v_now + p_longest_wait;
 begin
     -- Not all: each of them that waits again is written.
     for v_tried in 1..50 loop
@@ -109,8 +109,18 @@ $$;
 -- The longest time that a job or a run may have to wait for its next attempt.
 create or replace function stats_private.longest_wait()
 returns interval
-language sql stable
+language plpgsql stable
 as $$
-    select greatest(s.max_attempts::double precision * s.retry_backoff_seconds, 30) * interval '1 second'
-    from public.stats_projection_worker_settings s
+begin
+    return (select stats_private.longest_wait(s) from public.stats_projection_worker_settings s);
+end;
+$$;
+
+-- The same of settings that were read already.
+create or replace function stats_private.longest_wait(p_settings public.stats_projection_worker_settings)
+returns interval
+language sql immutable
+as $$
+    select greatest(p_settings.max_attempts::double precision * p_settings.retry_backoff_seconds, 30)
+        * interval '1 second'
 $$;
