@@ -319,8 +319,8 @@ begin
     cross join public.stats_projection_policy p
     cross join public.stats_projection_worker_settings w
     left join public.user_stats_refresh_state s on s.user_id = p_user_id;
-    -- A row that an enqueuer holds may carry a generation below the target, also after its rollback: take none. One that
-    -- was committed after this look carries a later generation, and waits.
+    -- A row that an enqueuer holds may carry a generation below the target, also after its rollback: take none. One
+    -- that was committed after this look carries a later generation, and waits.
     if v_open.jobs is null or cardinality(v_open.jobs) <> v_open.all_jobs then
         return null;
     end if;

@@ -25,6 +25,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_is_canonical_write boolean;
+    v_has_long_id boolean;
     v_generation bigint;
     v_exercise_ids text [] := coalesce(p_exercise_ids, '{}');
     v_reason text := coalesce(p_reason, '');
@@ -33,8 +34,10 @@ declare
     v_scope stats_private.refresh_scope;
     v_problem text;
 begin
-    select t.is_canonical_write into v_is_canonical_write
-    from public.stats_refresh_event_types t where t.id = p_event_type;
+    select
+        (select t.is_canonical_write from public.stats_refresh_event_types t where t.id = p_event_type),
+        exists (select from unnest(v_exercise_ids) x (id) where char_length(x.id) > 200)
+    into v_is_canonical_write, v_has_long_id;
     v_problem := case
         when p_user_id is null then 'user_id: is required'
         when v_is_canonical_write is null then 'event_type: is not one of stats_refresh_event_types'
@@ -43,8 +46,7 @@ begin
             then 'from_date: must be a day of the years 1 to 9999, or null for the whole history'
         when array_ndims(v_exercise_ids) > 1 then 'exercise_ids: must be a plain list'
         when array_position(v_exercise_ids, null) is not null then 'exercise_ids: must not contain null'
-        when exists (select from unnest(v_exercise_ids) x (id) where char_length(x.id) > 200)
-            then 'exercise_ids: must have at most 200 characters each'
+        when v_has_long_id then 'exercise_ids: must have at most 200 characters each'
         when char_length(p_source_ref) > 500 then 'source_ref: must have at most 500 characters'
         when char_length(v_reason) > 2000 then 'reason: must have at most 2000 characters'
         when jsonb_typeof(v_metadata) <> 'object' then 'metadata: must be an object'

@@ -64,7 +64,10 @@ begin
         -- The earlier of the old and the new day: with the new one alone the old day would keep what has left it.
         least(v_old.session_date, (v_session ->> 'session_date')::date),
         v_exercise_ids, v_operation, 'session:' || v_session_id, replace(v_operation, '_', ' '));
-    perform stats_private.check_exercises(v_session -> 'exercises', v_user_id, v_old.id);
+    v_problem := stats_private.exercises_problem(v_session -> 'exercises', v_user_id, v_old.id);
+    if v_problem is not null then
+        raise exception using errcode = '22023', message = v_problem;
+    end if;
     v_updated_at := stats_private.write_session(v_session_id, v_user_id, v_session, v_old);
     return stats_private.store_receipt(
         v_user_id, v_mutation_id, v_payload_hash, v_operation, v_session_id, v_generation,

@@ -17,12 +17,13 @@ begin
 end;
 $$;
 
--- Raises 22023 unless every exercise is global or the account's own, not archived (unless the session already had
--- it), and its sets carry a weight only where the exercise has one. p_session_id: the session as it was, if any.
+-- Returns the JSON path of the first exercise that breaks a rule, and the rule; null where there is none. Each has to be
+-- global or the account's own, and not archived (unless the session already had it), and its sets carry a weight only
+-- where it has one. p_session_id: the session as it was, if any.
 -- A global exercise may change between this and the commit, as if the save had come first: what is stored of it is
 -- computed as it is tracked by then. No lock keeps it: whoever is signed in could hold up the catalog with one.
-create or replace function stats_private.check_exercises(p_exercises jsonb, p_user_id uuid, p_session_id uuid)
-returns void
+create or replace function stats_private.exercises_problem(p_exercises jsonb, p_user_id uuid, p_session_id uuid)
+returns text
 language plpgsql
 as $$
 declare
@@ -47,9 +48,7 @@ begin
     where rule.text is not null
     order by e.place
     limit 1;
-    if v_problem is not null then
-        raise exception using errcode = '22023', message = v_problem;
-    end if;
+    return v_problem;
 end;
 $$;
 

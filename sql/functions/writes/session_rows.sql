@@ -41,12 +41,15 @@ declare
     v_source_ref text := coalesce(p_payload ->> 'source_ref', p_old.source_ref);
     v_updated_at timestamptz;
 begin
-    if v_source_ref is not null and exists (
-        select from public.workout_sessions w
-        where w.user_id = p_user_id and w.source = v_source and w.source_ref = v_source_ref and w.id <> p_session_id
-    ) then
-        raise exception using errcode = '22023',
-            message = '$.source_ref: this account already has a session with this source and source_ref';
+    if v_source_ref is not null then
+        if exists (
+            select from public.workout_sessions w
+            where w.user_id = p_user_id and w.source = v_source and w.source_ref = v_source_ref
+                and w.id <> p_session_id
+        ) then
+            raise exception using errcode = '22023',
+                message = '$.source_ref: this account already has a session with this source and source_ref';
+        end if;
     end if;
     if p_old.id is not null then
         perform stats_private.delete_session_parts(p_session_id);

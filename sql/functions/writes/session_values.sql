@@ -7,47 +7,46 @@
 -- Writes: nothing
 create or replace function stats_private.session_values(p_payload jsonb)
 returns jsonb
-language sql stable
+-- Not in SQL: up to PostgreSQL 17 the server plans the body of such a function at each call.
+language plpgsql stable
 as $$
-    select jsonb_strip_nulls(jsonb_build_object(
-        'session_id', lower(p_payload ->> 'session_id'),
-        'expected_updated_at', stats_private.moment_value(p_payload ->> 'expected_updated_at'),
-        'session_date', p_payload ->> 'session_date',
-        'title', p_payload ->> 'title',
-        'started_at', stats_private.moment_value(p_payload ->> 'started_at'),
-        'duration_seconds', stats_private.number_value(p_payload -> 'duration_seconds', 0),
-        'notes', p_payload ->> 'notes',
-        'source', p_payload ->> 'source',
-        'source_ref', p_payload ->> 'source_ref',
-        'exercises', (
-            select jsonb_agg(
-                jsonb_build_object(
-                    'exercise_id', e.value ->> 'exercise_id',
-                    'notes', e.value ->> 'notes',
-                    'superset', stats_private.number_value(e.value -> 'superset', 0),
-                    'sets', stats_private.set_values(e.value -> 'sets'))
-                order by e.place)
-            from jsonb_array_elements(p_payload -> 'exercises') with ordinality e (value, place))))
-$$;
-
--- The sets of one exercise.
-create or replace function stats_private.set_values(p_sets jsonb)
-returns jsonb
-language sql stable
-as $$
-    select coalesce(
-        jsonb_agg(
-            jsonb_build_object(
-                'set_type', coalesce(s.value ->> 'set_type', 'normal'),
-                'weight_kg', stats_private.number_value(s.value -> 'weight_kg', 2),
-                'reps', stats_private.number_value(s.value -> 'reps', 0),
-                'distance_m', stats_private.number_value(s.value -> 'distance_m', 2),
-                'duration_seconds', stats_private.number_value(s.value -> 'duration_seconds', 0),
-                'rpe', stats_private.number_value(s.value -> 'rpe', 1),
-                'is_completed', coalesce((s.value ->> 'is_completed')::boolean, true))
-            order by s.place),
-        '[]')
-    from jsonb_array_elements(p_sets) with ordinality s (value, place)
+begin
+    return (
+        select jsonb_strip_nulls(jsonb_build_object(
+            'session_id', lower(p_payload ->> 'session_id'),
+            'expected_updated_at', stats_private.moment_value(p_payload ->> 'expected_updated_at'),
+            'session_date', p_payload ->> 'session_date',
+            'title', p_payload ->> 'title',
+            'started_at', stats_private.moment_value(p_payload ->> 'started_at'),
+            'duration_seconds', stats_private.number_value(p_payload -> 'duration_seconds', 0),
+            'notes', p_payload ->> 'notes',
+            'source', p_payload ->> 'source',
+            'source_ref', p_payload ->> 'source_ref',
+            'exercises', (
+                select jsonb_agg(
+                    jsonb_build_object(
+                        'exercise_id', e.value ->> 'exercise_id',
+                        'notes', e.value ->> 'notes',
+                        'superset', stats_private.number_value(e.value -> 'superset', 0),
+                        'sets', sets.list)
+                    order by e.place)
+                from jsonb_array_elements(p_payload -> 'exercises') with ordinality e (value, place)
+                cross join lateral (
+                    select coalesce(
+                        jsonb_agg(
+                            jsonb_build_object(
+                                'set_type', coalesce(s.value ->> 'set_type', 'normal'),
+                                'weight_kg', stats_private.number_value(s.value -> 'weight_kg', 2),
+                                'reps', stats_private.number_value(s.value -> 'reps', 0),
+                                'distance_m', stats_private.number_value(s.value -> 'distance_m', 2),
+                                'duration_seconds', stats_private.number_value(s.value -> 'duration_seconds', 0),
+                                'rpe', stats_private.number_value(s.value -> 'rpe', 1),
+                                'is_completed', coalesce((s.value ->> 'is_completed')::boolean, true))
+                            order by s.place),
+                        '[]') as list
+                    from jsonb_array_elements(e.value -> 'sets') with ordinality s (value, place)
+                ) sets))));
+end;
 $$;
 
 -- A number as it is stored, with p_digits after the point, and without the zeros that say nothing.
