@@ -21,6 +21,8 @@ from faults.readers import BOARD, Reader, by_the_reckoning
 from faults.stack import LEASE_SECONDS, QUEUES, Stack, queue_key
 
 RECOVERED_WITHIN = LEASE_SECONDS + 10
+ROLLED_OVER_WITHIN = 60 + RECOVERED_WITHIN
+"""The rollover's beat comes every minute."""
 _CONTENTION = ("55P03", "40001", "40P01")
 _DEADLOCK = "40P01"
 _MOST_PRINTED = 8
@@ -36,6 +38,10 @@ OPEN = """
     select 'run ' || r.id || ' of ' || r.user_id || ' is ' || r.phase || ', leased until ' || r.lease_until
         || coalesce(', not before ' || r.retry_not_before, '')
     from public.user_stats_projection_runs r where r.phase in ('claimed', 'computed')
+"""
+_AHEAD = """
+    select s.user_id from public.user_stats_refresh_state s
+    where s.published_anchor > (clock_timestamp() at time zone 'UTC')::date
 """
 _EVIDENCE = {
     "status": "select jsonb_pretty(public.stats_projection_worker_status_v1())",
@@ -83,6 +89,15 @@ def wait_until_settled(stack: Stack) -> list[str]:
     return [f"not recovered within {RECOVERED_WITHIN} s: {line}" for line in waiting(stack)]
 
 
+def wait_until_rolled_over(stack: Stack) -> list[str]:
+    """Wait for the rollover of every window that a clock dated in days to come; return those that are left."""
+    if wait_until(lambda: _is_settled(stack, _AHEAD), ROLLED_OVER_WITHIN, interval=0.5):
+        return []
+    return [
+        f"not rolled over within {ROLLED_OVER_WITHIN} s: {user}" for (user,) in stack.database.admin(_AHEAD)
+    ]
+
+
 def evidence(stack: Stack) -> list[str]:
     """Return what the database, the queues and the processes say for themselves."""
     redis = stack.redis()
@@ -93,9 +108,9 @@ def evidence(stack: Stack) -> list[str]:
     ]
 
 
-def _is_settled(stack: Stack) -> bool:
+def _is_settled(stack: Stack, what_is_open: str = OPEN) -> bool:
     try:
-        return not waiting(stack)
+        return not stack.database.admin(what_is_open)
     except DBAPIError:
         return False
 

@@ -77,6 +77,8 @@ class Person:
     rows: dict[int, Account] = field(default_factory=dict)
     """The canonical rows at a requested generation."""
     numbers: int = 0
+    minutes: set[int] = field(default_factory=set)
+    """Of the day, at which an imported workout began: the same start is the same workout, whatever its sets."""
 
     @property
     def user_id(self) -> UUID:
@@ -85,6 +87,11 @@ class Person:
     def new_title(self) -> str:
         self.numbers += 1
         return f"session {self.numbers}"
+
+    def new_minute(self, dice: random.Random) -> int:
+        minute = dice.choice([one for one in range(24 * 60) if one not in self.minutes])
+        self.minutes.add(minute)
+        return minute
 
 
 def cast(database: Database, count: int) -> list[Person]:
@@ -193,7 +200,7 @@ class Client:
             person.new_title(): Stored(self._any_day(), self._any_sets())
             for _ in range(self.dice.randrange(1, 4))
         }
-        minutes = self.dice.sample(range(24 * 60), len(workouts))
+        minutes = [person.new_minute(self.dice) for _ in workouts]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "strong.csv"
             file.write_text(_strong(workouts, minutes), encoding="utf-8")

@@ -10,7 +10,7 @@ from conftest import Database
 from sqlalchemy import NullPool, create_engine, text
 from support.servers import LOGIN, administrator, create_login
 
-from ops.embedded.postgres import FAST, PostgresServer, find_binaries
+from embedded.postgres import FAST, PostgresServer, find_binaries
 from sql.migrate import migrate
 
 from .counting import SETTINGS, start_counting
