@@ -223,7 +223,7 @@ TWINS: dict[str, Twin] = {
     ),
     "a budget that leaves the database's transaction_timeout": Twin(
         "pipeline/budget.sql",
-        "perform set_config('transaction_timeout', '0', true);",
+        "set_config('transaction_timeout', '0', true),",
         "",
         "tests/interleavings/test_waiting.py"
         "::test_a_transaction_timeout_of_the_database_ends_no_stage[compute]",

@@ -25,17 +25,19 @@ begin
     if v_budget_ms is null then
         raise exception using errcode = '22023', message = 'stage: must be claim, compute, publish or maintenance';
     end if;
-    perform set_config('statement_timeout', v_budget_ms || 'ms', true);
-    perform set_config('lock_timeout', greatest(v_budget_ms / 2, 1) || 'ms', true);
-    -- A worker whose host froze would hold its locks until TCP gives up, after hours.
-    perform set_config('idle_in_transaction_session_timeout', greatest(v_budget_ms, 1000) || 'ms', true);
-    -- Off by default: the statement of a killed worker would run to its end.
-    perform set_config('client_connection_check_interval', '1s', true);
+    perform
+        set_config('statement_timeout', v_budget_ms || 'ms', true),
+        set_config('lock_timeout', greatest(v_budget_ms / 2, 1) || 'ms', true),
+        -- A worker whose host froze would hold its locks until TCP gives up, after hours.
+        set_config('idle_in_transaction_session_timeout', greatest(v_budget_ms, 1000) || 'ms', true),
+        -- Off by default: the statement of a killed worker would run to its end.
+        set_config('client_connection_check_interval', '1s', true);
     -- From PostgreSQL 17 on. A default of the database would end the connection in the middle of a stage, and nothing
     -- would be recorded; ten seconds are for that. A timer that runs keeps its time until it is switched off.
     if current_setting('transaction_timeout', true) is not null then
-        perform set_config('transaction_timeout', '0', true);
-        perform set_config('transaction_timeout', v_budget_ms + 10000 || 'ms', true);
+        perform
+            set_config('transaction_timeout', '0', true),
+            set_config('transaction_timeout', v_budget_ms + 10000 || 'ms', true);
     end if;
 end;
 $$;
