@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
 from tasks.app import app
 from tasks.transaction import run_stage
@@ -26,6 +27,32 @@ def _budgets(database):
 )
 def test_a_stage_sees_its_budgets(database, stage, seen):
     assert run_stage(database.engine, stage, SEEN, {}, lambda answer: None) == seen
+
+
+def test_a_stage_costs_one_round_trip_between_its_begin_and_its_call(database):
+    sent = []
+    event.listen(database.engine, "before_cursor_execute", lambda *arguments: sent.append(arguments[2]))
+    run_stage(database.engine, "claim", SEEN, {}, lambda answer: None)
+    assert len(sent) == 2
+    assert sent[1] == str(SEEN)
+
+
+def test_a_login_that_inherits_nothing_arms_the_budget_as_the_role_it_takes_on(database):
+    """As Supabase's authenticator: it may call nothing before it has taken on a role."""
+    login = f"no_heir_{database.url.rpartition('/')[2].partition('?')[0]}"
+    database.admin(f"create role {login} noinherit in role service_role")
+    engine = create_engine(database.admin_url, poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def log_in(connection, _):
+        connection.cursor().execute(f"set session authorization {login}")
+        connection.commit()
+
+    seen = text("select jsonb_build_array(session_user, current_user, current_setting('statement_timeout'))")
+    try:
+        assert run_stage(engine, "claim", seen, {}, lambda answer: None) == [login, "service_role", "1100ms"]
+    finally:
+        database.admin(f"drop role {login}")
 
 
 def test_a_budget_ends_with_its_transaction(database):
