@@ -7,9 +7,9 @@ from functools import partial
 from uuid import UUID
 
 import pytest
-from importers.conftest import real_file
 from reckoning.compare import assert_account_equals_reckoning
 from support.published import Seen, published_rows
+from support.real_files import real_file
 
 __all__ = ["real_file"]
 
