@@ -43,18 +43,20 @@ _HOLD = text(
 )
 _PROJECT = text("""
     select stats_private.project(
-        r.id, r.lease_token, r.user_id, '-infinity',
+        r.id, r.user_id, (select p from public.stats_projection_policy p), '-infinity',
         array(select c.exercise_id from stats_private.candidate_exercises(r.user_id, '{}') c), '{}', r.anchor)
     from public.user_stats_projection_runs r where r.id = :run_id
 """)
 _PROJECT_ACCOUNT = text("""
-    select stats_private.project_account(r.id, r.lease_token, r.user_id, '-infinity', r.anchor)
+    select stats_private.project_account(
+        r.id, r.user_id, (select p from public.stats_projection_policy p), '-infinity')
     from public.user_stats_projection_runs r where r.id = :run_id
 """)
 _COMPLETE = text("""
-    select stats_private.complete_outputs(r) from public.user_stats_projection_runs r where r.id = :run_id
+    select stats_private.record_step(jsonb_populate_record(r, '{"phase": "computed"}'), clock_timestamp(), 300)
+    from public.user_stats_projection_runs r where r.id = :run_id
 """)
-_FUNCTIONS = {"project": _PROJECT, "project_account": _PROJECT_ACCOUNT, "complete_outputs": _COMPLETE}
+_FUNCTIONS = {"project": _PROJECT, "project_account": _PROJECT_ACCOUNT, "record_step": _COMPLETE}
 _CTE = re.compile(r"^    (\w+) as (?:materialized )?\($", re.MULTILINE)
 
 
@@ -98,7 +100,7 @@ def _profile(bench: Pipeline, user_id: UUID) -> list[Measured]:
         "    snapshot summaries": to["summaries"] - to["records"],
         "    differences and the rest": to["project"] - to["summaries"] - rep_maxes,
         "  project_account()": to["project_account"],
-        "  fingerprint and manifest": to["complete_outputs"],
+        "  fingerprint and manifest": to["record_step"],
         "  publication": to["publish"],
         "rebuild in batches, compute + publish": to["batched"],
         "  batches over at once": to["batched"] - to["whole"],
@@ -135,7 +137,6 @@ class _Statement:
         exercise_ids = connection.execute(_CANDIDATES, {"user_id": row.user_id}).scalar_one()
         self._values = {
             "p_run_id": ("uuid", row.id),
-            "p_lease_token": ("uuid", row.lease_token),
             "p_user_id": ("uuid", row.user_id),
             "p_from_date": ("date", "-infinity"),
             "p_exercise_ids": ("text[]", exercise_ids),

@@ -139,7 +139,7 @@ class UserStatsProjectionRun(Base):
     phase: Mapped[str] = mapped_column(server_default="claimed")
     payload: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     lease_token: Mapped[UUID] = mapped_column(server_default=text("gen_random_uuid()"))
-    """Who holds the run. A run taken over has a new token; what the old holder still writes is ignored."""
+    """Who holds the run, from its claim to its end: a new attempt is a new run with a token of its own."""
     lease_until: Mapped[datetime]
     lock_owner: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(server_default=text("1"))
@@ -163,20 +163,18 @@ class StatsBatchExercise(Base):
     __table_args__ = ({"schema": PRIVATE},)
 
     run_id: Mapped[UUID] = mapped_column(primary_key=True)
-    lease_token: Mapped[UUID] = mapped_column(primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
     exercise_id: Mapped[ByteText]
 
 
 class PrivateOutput:
-    """One operation of one lease on one published row, valid only against the run's `base_version`.
+    """One operation of one run on one published row, valid only against the run's `base_version`.
 
     `op` is i (insert), u (update) or d (delete). A deletion carries the key alone, all else is null.
     """
 
     # Before the columns of the table itself, which follow in the primary key.
     run_id: Mapped[UUID] = mapped_column(primary_key=True, sort_order=-1)
-    lease_token: Mapped[UUID] = mapped_column(primary_key=True, sort_order=-1)
     op: Mapped[str] = mapped_column(InternalChar)
 
 
@@ -319,7 +317,6 @@ class StatsInputDay(Base):
     __table_args__ = ({"schema": PRIVATE},)
 
     run_id: Mapped[UUID] = mapped_column(primary_key=True)
-    lease_token: Mapped[UUID] = mapped_column(primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     sessions: Mapped[int]
     titles: Mapped[list[str]]

@@ -91,8 +91,8 @@ def test_a_moved_base(database, account, run):
 
 
 TAMPERINGS = {
-    "inserted": "insert into stats_private.stats_output_records (run_id, lease_token, exercise_id, kind, day, op)"
-    " select r.id, r.lease_token, 'x', 'weight', '2026-01-01', 'd' from public.user_stats_projection_runs r",
+    "inserted": "insert into stats_private.stats_output_records (run_id, exercise_id, kind, day, op)"
+    " select r.id, 'x', 'weight', '2026-01-01', 'd' from public.user_stats_projection_runs r",
     "deleted": "delete from stats_private.stats_output_daily_rollups o where o.ctid ="
     " (select min(m.ctid) from stats_private.stats_output_daily_rollups m)",
     "updated": "update stats_private.stats_output_daily_rollups set reps = reps + 1 where ctid ="

@@ -224,10 +224,9 @@ def test_nothing_is_published_by_a_zombie_that_writes_the_outputs_itself(databas
     with admin_session(database, "zombie") as zombie:
         declare(zombie, run["lease_token"])
         zombie.run(
-            "insert into stats_private.stats_output_daily_rollups (run_id, lease_token, exercise_id, day, op)"
-            " values (cast(:run as uuid), cast(:token as uuid), 'nothing', '2026-01-01', 'd')",
-            run=successor["run_id"],
-            token=run["lease_token"],
+            "insert into stats_private.stats_output_daily_rollups (run_id, exercise_id, day, op)"
+            " values (cast(:run as uuid), 'nothing', '2026-01-01', 'd')",
+            run=run["run_id"],
         )
         zombie.commit()
     assert picture(database, READ_MODELS) == before

@@ -117,8 +117,7 @@ def test_a_purge_waits_for_nobody_who_holds_what_is_old(database, app_account, s
     database.admin("update public.user_stats_projection_runs set completed_at = now() - interval '8 days'")
     database.admin("update public.stats_mutation_receipts set created_at = now() - interval '31 days'")
     database.admin(
-        "insert into stats_private.stats_input_days"
-        " values (gen_random_uuid(), gen_random_uuid(), current_date, 1, '{}', 0)"
+        "insert into stats_private.stats_input_days values (gen_random_uuid(), current_date, 1, '{}', 0)"
     )
     with admin_session(database, "operator") as operator, session(database, "page") as page:
         for table in (

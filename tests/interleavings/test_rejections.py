@@ -78,10 +78,9 @@ def test_a_base_that_moves_past_the_write_lock_publishes_nothing(database, app_a
         "delete from {table} where ctid = (select ctid from {table} limit 1)",
         "update {table} set op = case op when 'i' then 'u' else 'i' end"
         " where ctid = (select ctid from {table} limit 1)",
-        "update {table} set lease_token = gen_random_uuid() where ctid = (select ctid from {table} limit 1)",
         "update {table} set op = op where ctid = (select ctid from {table} limit 1)",
     ],
-    ids=["a row gone", "another operation", "another token", "a row rewritten"],
+    ids=["a row gone", "another operation", "a row rewritten"],
 )
 def test_tampered_outputs_reject(database, app_account, stages, computed, table, tamper):
     before = picture(database, READ_MODELS)
@@ -91,25 +90,38 @@ def test_tampered_outputs_reject(database, app_account, stages, computed, table,
     assert_converges(stages, app_account)
 
 
+@pytest.mark.parametrize("table", OUTPUTS)
+def test_a_row_moved_to_another_run_rejects(database, app_account, stages, computed, table):
+    before = picture(database, READ_MODELS)
+    database.admin(
+        f"update {table} set run_id = gen_random_uuid() where ctid = (select ctid from {table} limit 1)"
+    )
+    answer = stages.publish(computed)
+    database.as_service()("select public.purge_stats_history_v1()")
+    assert_rejected(database, app_account, computed, answer, "manifest", before, attempts=1, seconds=30)
+    assert_converges(stages, app_account)
+
+
 def test_a_row_too_many_rejects(database, app_account, stages, computed):
     before = picture(database, READ_MODELS)
     database.admin(
-        "insert into stats_private.stats_output_records (run_id, lease_token, exercise_id, kind, day, op)"
-        " select run_id, lease_token, 'nothing', 'weight', '2026-01-01', 'd'"
+        "insert into stats_private.stats_output_records (run_id, exercise_id, kind, day, op)"
+        " select run_id, 'nothing', 'weight', '2026-01-01', 'd'"
         " from stats_private.stats_output_records limit 1"
     )
     answer = stages.publish(computed)
     assert_rejected(database, app_account, computed, answer, "manifest", before, attempts=1, seconds=30)
 
 
-def test_what_an_old_token_left_is_nobodys(database, app_account, stages, computed):
+def test_what_another_run_left_is_nobodys(database, app_account, stages, computed):
     database.admin(
-        "insert into stats_private.stats_output_records (run_id, lease_token, exercise_id, kind, day, op)"
-        " select run_id, gen_random_uuid(), exercise_id, kind, day, 'd'"
+        "insert into stats_private.stats_output_records (run_id, exercise_id, kind, day, op)"
+        " select gen_random_uuid(), exercise_id, kind, day, 'd'"
         " from stats_private.stats_output_records"
     )
     assert stages.publish(computed)["response"] == "published"
-    assert picture(database, OUTPUTS) == {table: [] for table in OUTPUTS}, "and goes with the run"
+    database.as_service()("select public.purge_stats_history_v1()")
+    assert picture(database, OUTPUTS) == {table: [] for table in OUTPUTS}, "and goes with the purge"
     assert_converges(stages, app_account)
 
 

@@ -197,19 +197,21 @@ def test_receipts_and_the_catalogs_log_go_after_30_days(database, pages, app_acc
     assert database.admin("select exercise_id from public.exercise_catalog_changes") == [("b",)]
 
 
-def test_outputs_of_old_tokens_go_and_those_of_a_run_in_flight_stay(database, stages, pages, app_account):
+def test_outputs_of_no_run_go_and_those_of_a_run_in_flight_stay(database, stages, pages, app_account):
+    app_account.save()
+    [ended] = stages.drain()
     app_account.save()
     run = stages.claim()
     stages.compute(run)
-    for run_id in (run["run_id"], str(uuid.uuid4())):
+    for run_id in (ended["run_id"], str(uuid.uuid4())):
         database.admin(
-            "insert into stats_private.stats_output_calendar (run_id, lease_token, day, op)"
-            " select cast(:run as uuid), gen_random_uuid(), current_date + n, 'd' from generate_series(1, 4) n",
+            "insert into stats_private.stats_output_calendar (run_id, day, op)"
+            " select cast(:run as uuid), current_date + n, 'd' from generate_series(1, 4) n",
             run=run_id,
         )
         database.admin(
-            "insert into stats_private.stats_batch_exercises (run_id, lease_token, position, exercise_id)"
-            " values (cast(:run as uuid), gen_random_uuid(), 0, 'x')",
+            "insert into stats_private.stats_batch_exercises (run_id, position, exercise_id)"
+            " values (cast(:run as uuid), 0, 'x')",
             run=run_id,
         )
 
@@ -226,7 +228,7 @@ def test_outputs_of_old_tokens_go_and_those_of_a_run_in_flight_stay(database, st
 def test_a_purge_waits_for_nobody(database, pages, app_account):
     """Rows that another session is removing are left to it."""
     app_account.save()
-    stale = "insert into stats_private.stats_input_days values (:id, :id, current_date, 1, '{}', 0)"
+    stale = "insert into stats_private.stats_input_days values (:id, current_date, 1, '{}', 0)"
     database.admin(stale, id=uuid.uuid4())
     database.admin("update public.stats_mutation_receipts set created_at = now() - interval '31 days'")
     with database.admin_engine.begin() as other:

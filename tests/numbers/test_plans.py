@@ -14,9 +14,10 @@ from bench.accounts import INCIDENT, Size, make_account
 
 TINY = Size("tiny", 1, 6)
 PROJECTIONS = (
-    "select stats_private.project(%(run)s, %(run)s, %(user)s, '-infinity', array("
-    "select stats_private.candidate_exercises(%(user)s, '{}')), '{}', stats_private.utc_today())",
-    "select stats_private.project_account(%(run)s, %(run)s, %(user)s, '-infinity', stats_private.utc_today())",
+    "select stats_private.project(%(run)s, %(user)s, (select p from public.stats_projection_policy p), '-infinity',"
+    " array(select stats_private.candidate_exercises(%(user)s, '{}')), '{}', stats_private.utc_today())",
+    "select stats_private.project_account(%(run)s, %(user)s, (select p from public.stats_projection_policy p),"
+    " '-infinity')",
 )
 # More than a step may look at. Without triggers, which are seconds of work; the setting makes the server forget plans,
 # so that it has to come before them.

@@ -350,8 +350,8 @@ def test_29_february_looks_at_the_thirty_days_to_28_february_of_last_year(
     with database.admin_engine.connect() as connection:
         connection.execute(
             text(
-                "select stats_private.project(:run, :run, :user, '-infinity', "
-                "array(select stats_private.candidate_exercises(:user, '{}')), '{}', :day)"
+                "select stats_private.project(:run, :user, (select p from public.stats_projection_policy p),"
+                " '-infinity', array(select stats_private.candidate_exercises(:user, '{}')), '{}', :day)"
             ),
             {"run": uuid4(), "user": app_account.user_id, "day": leap_day},
         )

@@ -38,13 +38,12 @@ TWINS: dict[str, Twin] = {
         "tests/numbers/test_stages_read_their_own.py::test_what_others_have_is_not_read",
     ),
     "compute under another policy than the run's": _inputs(
-        "when p_run.policy_version <> (select p.policy_version from public.stats_projection_policy p) then 'policy'",
+        "when p_run.policy_version <> p_policy_version then 'policy'",
         "when false then 'policy'",
         "interleavings/test_writes_meanwhile.py::test_a_policy_change_before_the_compute_invalidates_the_run",
     ),
     "batches over a newer write": _inputs(
-        "when (b ->> 'source_revision')"
-        "::bigint <> stats_private.source_revision(p_run.user_id) then 'source'",
+        "when (b ->> 'source_revision')::bigint <> s.source_revision then 'source'",
         "when false then 'source'",
         "interleavings/test_batch_inputs.py::test_what_moves_between_two_batches_invalidates_the_run[source]",
     ),
@@ -54,12 +53,12 @@ TWINS: dict[str, Twin] = {
         "interleavings/test_batch_inputs.py::test_what_moves_between_two_batches_invalidates_the_run[anchor]",
     ),
     "batches on a base that moved": _inputs(
-        ") then 'base'",
-        ") and false then 'base'",
+        "when p_run.base_version <> s.applied_version then 'base'",
+        "when false then 'base'",
         "interleavings/test_batch_inputs.py::test_what_moves_between_two_batches_invalidates_the_run[base]",
     ),
     "batches on outputs that somebody touched": _inputs(
-        "when b -> 'outputs' <> stats_private.output_revision(p_run.id, p_run.lease_token) then 'outputs'",
+        "when b -> 'outputs' <> (select o.revision from stats_private.outputs_of(p_run.id) o) then 'outputs'",
         "when false then 'outputs'",
         "interleavings/test_batch_inputs.py"
         "::test_what_moves_between_two_batches_invalidates_the_run[outputs]",
@@ -118,7 +117,8 @@ TWINS: dict[str, Twin] = {
         "::test_a_batch_is_tried_again_as_often_as_the_attempts_and_no_more",
     ),
     "resumption without a look at the inputs": _retry(
-        "or stats_private.invalidation_of(p_run) is not null",
+        "or stats_private.invalidation_of(\n"
+        "            p_run, (select p.policy_version from public.stats_projection_policy p)) is not null",
         "or false",
         "batches/test_resume.py::test_it_is_not_resumed_where_an_input_moved_meanwhile[source]",
     ),
@@ -235,8 +235,8 @@ TWINS: dict[str, Twin] = {
         "[repeatable read-public.stats_projection_compute_v1()]",
     ),
     "compute that does not renew its lease": _compute(
-        "perform stats_private.hold_lease(v_run);",
-        "perform set_config('lift_guild.stats_lease_token', v_run.lease_token::text, true);",
+        "lease_until = clock_timestamp() + p_lease_seconds * interval '1 second',",
+        "",
         "test_doubled_messages.py::test_a_stage_renews_its_lease[compute]",
     ),
 }

@@ -138,9 +138,9 @@ TWINS: dict[str, Twin] = {
     ),
     "a purge of outputs that a run needs": Twin(
         "maintenance/purge_outputs.sql",
-        "r.lease_token = d.lease_token and r.phase in",
-        "false and r.phase in",
-        "tests/maintenance/test_purge.py::test_outputs_of_old_tokens_go_and_those_of_a_run_in_flight_stay",
+        "where r.id = d.run_id and r.phase in",
+        "where false and r.phase in",
+        "tests/maintenance/test_purge.py::test_outputs_of_no_run_go_and_those_of_a_run_in_flight_stay",
     ),
     **{
         f"a {page} page that swallows a person's cancel": Twin(

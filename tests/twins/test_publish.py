@@ -26,6 +26,16 @@ _FORCED = """set constraints
         public.user_pr_exercise_summary_snapshots_best_weight_session_id_fkey,
         public.user_pr_exercise_summary_snapshots_best_e1rm_session_id_fkey
         immediate;"""
+_JOBS = """v_others := stats_private.complete_jobs(p_run.id);
+    """
+_READ_MODELS = """v_rows := stats_private.publish_daily_rollups(p_run)
+        + stats_private.publish_records(p_run)
+        + stats_private.publish_rep_maxes(p_run)
+        + stats_private.publish_rep_max_steps(p_run)
+        + stats_private.publish_pr_summaries(p_run)
+        + stats_private.publish_periods(p_run)
+        + stats_private.publish_calendar(p_run);
+    """
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
 
 TWINS: dict[str, Twin] = {
@@ -132,16 +142,16 @@ TWINS: dict[str, Twin] = {
         "test_waiting.py::test_a_stage_or_page_at_another_level_refuses_and_says_what_to_do"
         "[repeatable read-public.stats_projection_publish_v1()]",
     ),
-    "publish without its jobs' row locks": Twin(
+    "publish that closes its jobs after the read models": Twin(
         "pipeline/publish.sql",
-        "perform from public.user_exercise_stats_refresh_jobs j where j.run_id = p_run.id for update;",
-        "",
+        _JOBS + _READ_MODELS,
+        _READ_MODELS + _JOBS,
         "tests/interleavings/test_lock_order.py"
         "::test_while_it_waits_for_its_job_it_holds_no_read_model_and_no_state",
     ),
     "publish that does not renew its lease": _publish(
-        "perform stats_private.hold_lease(v_run);",
-        "perform set_config('lift_guild.stats_lease_token', v_run.lease_token::text, true);",
+        "lease_until = clock_timestamp() + p_lease_seconds * interval '1 second',",
+        "",
         "test_doubled_messages.py::test_a_stage_renews_its_lease[publish]",
     ),
     "publish with any token": _publish(

@@ -1,5 +1,6 @@
--- Private outputs that nobody will read: a late writer under an old token can leave some behind.
--- Promises: removes at most p_limit rows a table, never one of a run in flight under its own token.
+-- Private outputs that nobody will read: those of a run that is not in flight, which something outside of the stages
+-- left behind.
+-- Promises: removes at most p_limit rows a table, never one of a run in flight.
 -- Locks: private outputs (skip locked: a stage that removes the same rows is left to it)
 -- Writes: private outputs
 create or replace function stats_private.purge_orphan_outputs(p_limit integer)
@@ -11,14 +12,12 @@ declare
     v_rows bigint;
     v_most bigint := 0;
 begin
-    -- Every table with a run and a token is one.
+    -- Every private table with a run is one.
     for v_table in
         select c.oid::regclass
         from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attname = 'run_id' and not a.attisdropped
         where c.relnamespace = 'stats_private'::regnamespace and c.relkind = 'r'
-            and 2 = (
-                select count(*) from pg_attribute a
-                where a.attrelid = c.oid and a.attname in ('run_id', 'lease_token'))
         order by c.relname
     loop
         execute format(
@@ -26,7 +25,7 @@ begin
                 select d.ctid from %1$s d
                 where not exists (
                     select from public.user_stats_projection_runs r
-                    where r.id = d.run_id and r.lease_token = d.lease_token and r.phase in (''claimed'', ''computed''))
+                    where r.id = d.run_id and r.phase in (''claimed'', ''computed''))
                 limit $1
                 for update skip locked)', v_table)
         using p_limit;

@@ -183,17 +183,3 @@ as $$
         limit 10000
     ) p
 $$;
-
--- Called by the publication: the account is due when its window's middle is yesterday.
--- Locks: rollover rows (the account's own, under write: pages only try write, so nobody waits in a circle)
-create or replace function stats_private.schedule_rollover(p_run public.user_stats_projection_runs)
-returns void
-language sql
-as $$
-    insert into public.user_pr_overview_rollover_state (user_id, due_at, generation, catalog_epoch)
-    select p_run.user_id, (p_run.anchor + 1)::timestamp at time zone 'UTC', p_run.target_version, c.catalog_epoch
-    from public.pr_overview_projection_control c
-    on conflict (user_id) do update set
-        due_at = excluded.due_at, generation = excluded.generation, catalog_epoch = excluded.catalog_epoch,
-        failures = 0, next_retry_at = null, last_error = null, updated_at = clock_timestamp()
-$$;

@@ -7,58 +7,32 @@
 -- Locks: run row, job rows (of this run; skip locked for others of the account)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs, private outputs
 
--- Says which input moved; null: none.
-create or replace function stats_private.invalidation_of(p_run public.user_stats_projection_runs)
+-- Says which input moved; null: none. A run that is computed at once reads all but the policy anew.
+create or replace function stats_private.invalidation_of(
+    p_run public.user_stats_projection_runs, p_policy_version integer
+)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select case
-        when p_run.policy_version <> (select p.policy_version from public.stats_projection_policy p) then 'policy'
-        when b is null then null
-        when (b ->> 'source_revision')::bigint <> stats_private.source_revision(p_run.user_id) then 'source'
-        when (b ->> 'anchor')::date <> stats_private.utc_today() then 'anchor'
-        when p_run.base_version <> (
-            select s.applied_version from public.user_stats_refresh_state s where s.user_id = p_run.user_id
-        ) then 'base'
-        when b -> 'outputs' <> stats_private.output_revision(p_run.id, p_run.lease_token) then 'outputs'
-    end
-    from (select p_run.payload -> '_batch') x (b)
-$$;
-
--- A fingerprint of what a lease keeps from one step to the next: for each table the number of rows and the sum of the
--- transactions that wrote them, which any insert, delete or update changes.
-create or replace function stats_private.output_revision(p_run_id uuid, p_lease_token uuid)
-returns jsonb
-language sql stable
-as $$
-    select jsonb_build_object(
-        'exercises', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_batch_exercises o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'input_days', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_input_days o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'daily_rollups', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_daily_rollups o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'records', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_records o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'rep_maxes', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_rep_maxes o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'rep_max_steps', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_rep_max_steps o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'pr_summaries', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_pr_summaries o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'periods', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_periods o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token),
-        'calendar', (
-            select jsonb_build_array(count(*), sum(o.xmin::text::bigint)) from stats_private.stats_output_calendar o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token))
+declare
+    v_moved text;
+begin
+    if p_run.payload ? '_batch' then
+        select case
+            when (b ->> 'source_revision')::bigint <> s.source_revision then 'source'
+            when (b ->> 'anchor')::date <> stats_private.utc_today() then 'anchor'
+            when p_run.base_version <> s.applied_version then 'base'
+            when b -> 'outputs' <> (select o.revision from stats_private.outputs_of(p_run.id) o) then 'outputs'
+        end
+        into v_moved
+        from (select p_run.payload -> '_batch') x (b)
+        left join public.user_stats_refresh_state s on s.user_id = p_run.user_id;
+    end if;
+    return case
+        when p_run.policy_version <> p_policy_version then 'policy'
+        else v_moved
+    end;
+end;
 $$;
 
 -- Ends the attempt; its scope waits again, together with whatever came since. The account's own writes are counted

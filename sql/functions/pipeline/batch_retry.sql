@@ -56,7 +56,8 @@ language plpgsql
 as $$
 begin
     if p_run.phase <> 'claimed' or not p_run.payload ? '_batch' or not stats_private.batch_may_retry(p_run)
-        or stats_private.invalidation_of(p_run) is not null
+        or stats_private.invalidation_of(
+            p_run, (select p.policy_version from public.stats_projection_policy p)) is not null
     then
         return false;
     end if;

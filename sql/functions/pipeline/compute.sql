@@ -2,7 +2,7 @@
 --   -> {response: computed | batch_pending | retry_pending | failed | invalidated | busy | idle | lease_lost | paused,
 --       run_id, lease_token, user_id, ...}
 -- Promises: leaves the differences between the published rows and what the canonical rows say, in the private
---   outputs of this lease; no read model changes. An account of more than batch_size exercises takes one step a
+--   outputs of this run; no read model changes. An account of more than batch_size exercises takes one step a
 --   transaction (pipeline/batches.sql). A failure rolls the step back and records the attempt in the same
 --   transaction. Without arguments: the oldest claimed run that nobody holds. With expected_offset: only where the
 --   run stands there, so a doubled message of a chain dies. Busy: others hold what it needs; nothing is lost or counted,
@@ -21,22 +21,27 @@ set search_path = pg_catalog, pg_temp
 -- A plan is kept as long as its connection, and may have been made when the tables were empty.
 set enable_seqscan = off
 set jit = off
+-- The server would plan some statements at each call, which costs more than what they do.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_started_at timestamptz := clock_timestamp();
+    v_settings public.stats_projection_worker_settings;
+    v_policy public.stats_projection_policy;
     v_taken record;
     v_run public.user_stats_projection_runs;
+    v_token text;
     v_invalidation text;
-    v_answer jsonb;
     v_sqlstate text;
     v_error text;
     v_constraint text;
 begin
     perform stats_private.require_read_committed();
-    if stats_private.stage_is_paused('compute') then
+    select s.* into v_settings from public.stats_projection_worker_settings s;
+    if 'compute' = any (v_settings.paused_stages) then
         return jsonb_build_object('response', 'paused');
     end if;
-    select t.* into v_taken from stats_private.take_run('claimed', p_run_id, p_lease_token) t;
+    v_taken := stats_private.take_run('claimed', p_run_id, p_lease_token);
     if v_taken.refusal is not null then
         return jsonb_build_object('response', v_taken.refusal);
     end if;
@@ -49,18 +54,14 @@ begin
         return stats_private.batch_pending(v_run) || '{"reason": "transaction_boundary_required"}';
     end if;
 
-    perform stats_private.hold_lease(v_run);
+    v_token := stats_private.declare_lease(v_run.lease_token);
     begin
-        v_invalidation := stats_private.invalidation_of(v_run);
+        select p.* into v_policy from public.stats_projection_policy p;
+        v_invalidation := stats_private.invalidation_of(v_run, v_policy.policy_version);
         if v_invalidation is null then
-            v_answer := stats_private.compute_step(v_run);
-            update public.user_stats_projection_runs r
-            set compute_ms = coalesce(r.compute_ms, 0) + stats_private.elapsed_ms(v_started_at),
-                busy_waits = 0,
-                busy_since = null
-            where r.id = v_run.id;
-            return v_answer || jsonb_build_object(
-                'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id);
+            return stats_private.record_step(
+                stats_private.compute_step(v_run, v_settings.batch_size, v_policy), v_started_at,
+                v_settings.lease_seconds);
         end if;
     exception
         when query_canceled then
@@ -85,30 +86,33 @@ begin
 end;
 $$;
 
--- Does what the run's next step is: all at once, or one step of a batched one.
-create or replace function stats_private.compute_step(p_run public.user_stats_projection_runs)
-returns jsonb
+-- Does what the run's next step is, all at once or one step of a batched one -> the run as it stands then
+create or replace function stats_private.compute_step(
+    p_run public.user_stats_projection_runs, p_batch_size integer, p_policy public.stats_projection_policy
+)
+returns public.user_stats_projection_runs
 language plpgsql
 as $$
 begin
     if not p_run.needs_batches then
-        return stats_private.compute_at_once(p_run);
+        return stats_private.compute_at_once(p_run, p_policy);
     elsif not p_run.payload ? '_batch' then
         return stats_private.prepare_batches(p_run);
     elsif p_run.payload #>> '{_batch,stage}' = 'exercises' then
-        return stats_private.compute_batch(p_run);
+        return stats_private.compute_batch(p_run, p_batch_size, p_policy);
     end if;
-    return stats_private.finalize_batches(p_run);
+    return stats_private.finalize_batches(p_run, p_policy);
 end;
 $$;
 
--- Projects the run's whole scope.
-create or replace function stats_private.compute_at_once(p_run public.user_stats_projection_runs)
-returns jsonb
+-- Projects the run's whole scope. The run is an attempt of its own, so it has no outputs yet.
+create or replace function stats_private.compute_at_once(
+    p_run public.user_stats_projection_runs, p_policy public.stats_projection_policy
+)
+returns public.user_stats_projection_runs
 language plpgsql
 as $$
 declare
-    v_anchor date := stats_private.utc_today();
     v_from_date date := case when p_run.window_only then 'infinity' else coalesce(p_run.from_date, '-infinity') end;
     v_exercise_ids text [] := case
         when p_run.window_only then '{}'
@@ -116,42 +120,64 @@ declare
     end;
     v_window_ids text [] := '{}';
 begin
-    perform stats_private.delete_outputs(p_run.id);
     -- Midnight may have passed since the claim.
-    update public.user_stats_projection_runs r set anchor = v_anchor where r.id = p_run.id and r.anchor <> v_anchor;
-    if p_run.window_only or stats_private.published_anchor(p_run.user_id) is distinct from v_anchor then
+    p_run.anchor := stats_private.utc_today();
+    if p_run.window_only or stats_private.published_anchor(p_run.user_id) is distinct from p_run.anchor then
         v_window_ids := array(
             select w.exercise_id from stats_private.window_exercises(p_run.user_id) w
             except
             select i.exercise_id from unnest(v_exercise_ids) i (exercise_id));
     end if;
     perform stats_private.project(
-        p_run.id, p_run.lease_token, p_run.user_id, v_from_date, v_exercise_ids, v_window_ids, v_anchor);
-    perform stats_private.project_account(p_run.id, p_run.lease_token, p_run.user_id, v_from_date, v_anchor);
-    return stats_private.complete_outputs(p_run);
+        p_run.id, p_run.user_id, p_policy, v_from_date, v_exercise_ids, v_window_ids, p_run.anchor);
+    perform stats_private.project_account(p_run.id, p_run.user_id, p_policy, v_from_date);
+    p_run.phase := 'computed';
+    return p_run;
 end;
 $$;
 
--- The outputs are complete: the run waits for its publication.
-create or replace function stats_private.complete_outputs(p_run public.user_stats_projection_runs)
+-- Writes how the run stands after its step, and what its outputs are then, renews its lease, and answers. One update, of
+-- a row that nobody reads between.
+create or replace function stats_private.record_step(
+    p_run public.user_stats_projection_runs, p_started_at timestamptz, p_lease_seconds integer
+)
 returns jsonb
 language plpgsql
 as $$
 declare
-    v_manifest jsonb := stats_private.count_outputs(p_run.id, p_run.lease_token);
+    v_run public.user_stats_projection_runs;
 begin
     update public.user_stats_projection_runs r
-    set phase = 'computed',
-        payload = r.payload || jsonb_build_object(
-            'manifest', v_manifest, 'outputs', stats_private.output_revision(r.id, r.lease_token)),
+    set phase = p_run.phase,
+        anchor = p_run.anchor,
+        payload = case p_run.phase
+            when 'computed' then p_run.payload || jsonb_build_object('manifest', o.manifest, 'outputs', o.revision)
+            else jsonb_set(p_run.payload, '{_batch,outputs}', o.revision)
+        end,
+        lease_until = clock_timestamp() + p_lease_seconds * interval '1 second',
+        compute_ms = coalesce(r.compute_ms, 0) + stats_private.elapsed_ms(p_started_at),
+        busy_waits = 0,
+        busy_since = null,
         updated_at = clock_timestamp()
-    where r.id = p_run.id;
-    return jsonb_build_object('response', 'computed', 'manifest', v_manifest);
+    from stats_private.outputs_of(p_run.id) o
+    where r.id = p_run.id
+    returning r.* into v_run;
+    if v_run.phase <> 'computed' then
+        return stats_private.batch_pending(v_run);
+    end if;
+    return jsonb_build_object(
+        'response', 'computed', 'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id,
+        'manifest', v_run.payload -> 'manifest');
 end;
 $$;
 
 -- The day in the middle of the account's published snapshot window; null before its first publication.
 create or replace function stats_private.published_anchor(p_user_id uuid)
 returns date
-language sql stable
-as $$ select s.published_anchor from public.user_stats_refresh_state s where s.user_id = p_user_id $$;
+-- Not in SQL: up to PostgreSQL 17 the server plans the body of such a function at each call.
+language plpgsql stable
+as $$
+begin
+    return (select s.published_anchor from public.user_stats_refresh_state s where s.user_id = p_user_id);
+end;
+$$;

@@ -110,19 +110,3 @@ begin
     where r.id = p_run.id;
 end;
 $$;
-
--- Removes a run's private outputs, those that an older token left too.
-create or replace function stats_private.delete_outputs(p_run_id uuid)
-returns void
-language sql
-as $$
-    delete from stats_private.stats_batch_exercises e where e.run_id = p_run_id;
-    delete from stats_private.stats_output_daily_rollups o where o.run_id = p_run_id;
-    delete from stats_private.stats_output_records o where o.run_id = p_run_id;
-    delete from stats_private.stats_output_rep_maxes o where o.run_id = p_run_id;
-    delete from stats_private.stats_output_rep_max_steps o where o.run_id = p_run_id;
-    delete from stats_private.stats_output_pr_summaries o where o.run_id = p_run_id;
-    delete from stats_private.stats_output_periods o where o.run_id = p_run_id;
-    delete from stats_private.stats_output_calendar o where o.run_id = p_run_id;
-    delete from stats_private.stats_input_days i where i.run_id = p_run_id;
-$$;

@@ -18,6 +18,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_run_id uuid := gen_random_uuid();
+    v_policy public.stats_projection_policy;
     v_state public.user_stats_refresh_state;
     v_anchor date;
     v_generation bigint;
@@ -36,16 +37,17 @@ begin
         v_state.published_anchor := stats_private.utc_today();
     end if;
     v_anchor := coalesce(v_state.published_anchor, stats_private.utc_today());
+    select p.* into v_policy from public.stats_projection_policy p;
     perform stats_private.project(
-        v_run_id, v_run_id, p_user_id, '-infinity',
+        v_run_id, p_user_id, v_policy, '-infinity',
         array(select c.exercise_id from stats_private.candidate_exercises(p_user_id, '{}') c), '{}', v_anchor);
-    perform stats_private.project_account(v_run_id, v_run_id, p_user_id, '-infinity', v_anchor);
-    v_counts := stats_private.count_outputs(v_run_id, v_run_id) || (
+    perform stats_private.project_account(v_run_id, p_user_id, v_policy, '-infinity');
+    v_counts := (select o.manifest from stats_private.outputs_of(v_run_id) o) || (
         select jsonb_build_object('headers', jsonb_build_object(
             'i', count(*) filter (where h.op = 'i'), 'u', count(*) filter (where h.op = 'u'),
             'd', count(*) filter (where h.op = 'd')))
-        from stats_private.header_differences(v_run_id, v_run_id, p_user_id, v_state) h);
-    v_differences := stats_private.list_differences(v_run_id, v_run_id, p_user_id, v_state, 100);
+        from stats_private.header_differences(v_run_id, p_user_id, v_state) h);
+    v_differences := stats_private.list_differences(v_run_id, p_user_id, v_state, 100);
     perform stats_private.delete_outputs(v_run_id);
 
     select s.applied_version into v_generation from public.user_stats_refresh_state s where s.user_id = p_user_id;
@@ -67,10 +69,10 @@ begin
 end;
 $$;
 
--- How the account's snapshot headers differ from those of its published generation, were the outputs of the lease
+-- How the account's snapshot headers differ from those of its published generation, were the outputs of the run
 -- applied. An account that was never published has none.
 create or replace function stats_private.header_differences(
-    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_state public.user_stats_refresh_state
+    p_run_id uuid, p_user_id uuid, p_state public.user_stats_refresh_state
 )
 returns table (op "char", as_of_date date)
 language sql stable
@@ -82,7 +84,7 @@ as $$
         ) + (
             select count(*) filter (where o.op = 'i') - count(*) filter (where o.op = 'd')
             from stats_private.stats_output_pr_summaries o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token and o.as_of_date = w.as_of_date
+            where o.run_id = p_run_id and o.as_of_date = w.as_of_date
         ) as exercises
         from unnest(array[
             p_state.published_anchor - 1, p_state.published_anchor, p_state.published_anchor + 1]) w (as_of_date)
@@ -98,9 +100,9 @@ as $$
     where (h.generation, h.exercises) is distinct from (e.generation, e.exercises)
 $$;
 
--- The first rows of a lease's outputs, then the headers: what a publication would do, and to which row.
+-- The first rows of a run's outputs, then the headers: what a publication would do, and to which row.
 create or replace function stats_private.list_differences(
-    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_state public.user_stats_refresh_state, p_limit integer
+    p_run_id uuid, p_user_id uuid, p_state public.user_stats_refresh_state, p_limit integer
 )
 returns jsonb
 language sql stable
@@ -115,36 +117,36 @@ as $$
             select 1 as place, 'daily_rollups' as read_model, r.op,
                 jsonb_build_object('exercise_id', r.exercise_id, 'day', r.day) as key
             from stats_private.stats_output_daily_rollups r
-            where r.run_id = p_run_id and r.lease_token = p_lease_token
+            where r.run_id = p_run_id
             union all
             select 2, 'records', r.op, jsonb_build_object('exercise_id', r.exercise_id, 'kind', r.kind, 'day', r.day)
             from stats_private.stats_output_records r
-            where r.run_id = p_run_id and r.lease_token = p_lease_token
+            where r.run_id = p_run_id
             union all
             select 3, 'rep_maxes', m.op, jsonb_build_object('exercise_id', m.exercise_id, 'reps', m.reps)
             from stats_private.stats_output_rep_maxes m
-            where m.run_id = p_run_id and m.lease_token = p_lease_token
+            where m.run_id = p_run_id
             union all
             select 4, 'rep_max_steps', t.op,
                 jsonb_build_object('exercise_id', t.exercise_id, 'reps', t.reps, 'day', t.day)
             from stats_private.stats_output_rep_max_steps t
-            where t.run_id = p_run_id and t.lease_token = p_lease_token
+            where t.run_id = p_run_id
             union all
             select 5, 'pr_summaries', s.op,
                 jsonb_build_object('as_of_date', s.as_of_date, 'exercise_id', s.exercise_id)
             from stats_private.stats_output_pr_summaries s
-            where s.run_id = p_run_id and s.lease_token = p_lease_token
+            where s.run_id = p_run_id
             union all
             select 6, 'periods', p.op, jsonb_build_object('grain', p.grain, 'period_start', p.period_start)
             from stats_private.stats_output_periods p
-            where p.run_id = p_run_id and p.lease_token = p_lease_token
+            where p.run_id = p_run_id
             union all
             select 7, 'calendar', c.op, jsonb_build_object('day', c.day)
             from stats_private.stats_output_calendar c
-            where c.run_id = p_run_id and c.lease_token = p_lease_token
+            where c.run_id = p_run_id
             union all
             select 8, 'headers', h.op, jsonb_build_object('as_of_date', h.as_of_date)
-            from stats_private.header_differences(p_run_id, p_lease_token, p_user_id, p_state) h
+            from stats_private.header_differences(p_run_id, p_user_id, p_state) h
         ) o
         order by o.place, o.key
         limit p_limit

@@ -35,7 +35,14 @@ for each row execute function stats_private.stats_projection_run_lease_fence_v1(
 -- session_replication_role = replica must not walk around it.
 alter table public.user_stats_projection_runs enable always trigger stats_projection_run_lease_fence_v1;
 
--- Declares the run's token for the rest of this transaction and renews the lease. The caller holds the row.
+-- Declares a token for the rest of this transaction, and returns it.
+create or replace function stats_private.declare_lease(p_token uuid)
+returns text
+language sql volatile
+as $$ select set_config('lift_guild.stats_lease_token', p_token::text, true) $$;
+
+-- Declares the run's token for the rest of this transaction and renews the lease. The caller holds the row. A stage
+-- renews it by the update that ends its step.
 -- Locks: run row
 create or replace function stats_private.hold_lease(p_run public.user_stats_projection_runs)
 returns void

@@ -1,6 +1,6 @@
--- stats_private.project(run, token, user, from_date, exercise_ids, window_ids, anchor, with_days)
+-- stats_private.project(run, user, policy, from_date, exercise_ids, window_ids, anchor, with_days)
 -- Promises: the differences between the published rows of single exercises and the canonical ones, as i, u and d
---   rows of this lease: daily rollups, records, rep maxes, PR summaries. Scope: the exercises in p_exercise_ids from
+--   rows of this run: daily rollups, records, rep maxes, PR summaries. Scope: the exercises in p_exercise_ids from
 --   p_from_date on ('-infinity': all days), plus the three snapshot days around p_anchor for those exercises and for
 --   the ones in p_window_ids. No id stands twice.
 --   Canonical rows are read once, in one statement, so in one snapshot: with p_with_days the sessions by day too,
@@ -19,7 +19,7 @@
 -- Writes: private outputs, stats_input_days
 -- Next: pipeline/project_account.sql
 create or replace function stats_private.project(
-    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date, p_exercise_ids text [],
+    p_run_id uuid, p_user_id uuid, p_policy public.stats_projection_policy, p_from_date date, p_exercise_ids text [],
     p_window_ids text [], p_anchor date, p_with_days boolean default true
 )
 returns void
@@ -32,15 +32,13 @@ set enable_nestloop = off
 set enable_seqscan = off
 as $$
 declare
-    v_formula text;
-    v_max_reps integer;
+    v_formula text := p_policy.e1rm_formula;
+    v_max_reps integer := p_policy.e1rm_max_reps;
     v_ids text [] := p_exercise_ids || p_window_ids;
 begin
-    select p.e1rm_formula, p.e1rm_max_reps into v_formula, v_max_reps from public.stats_projection_policy p;
-
     with input_days as (
-        insert into stats_private.stats_input_days (run_id, lease_token, day, sessions, titles, duration_seconds)
-        select p_run_id, p_lease_token, d.day, d.sessions, d.titles, d.duration_seconds
+        insert into stats_private.stats_input_days (run_id, day, sessions, titles, duration_seconds)
+        select p_run_id, d.day, d.sessions, d.titles, d.duration_seconds
         from stats_private.sessions_by_day(p_user_id, p_from_date) d
         where p_with_days
         on conflict do nothing
@@ -421,11 +419,11 @@ begin
     -- ------------------------------------------------ the differences
     rollup_differences as (
         insert into stats_private.stats_output_daily_rollups (
-            run_id, lease_token, op, exercise_id, day, sessions, sets, working_sets, reps, volume_kg, top_weight_kg,
+            run_id, op, exercise_id, day, sessions, sets, working_sets, reps, volume_kg, top_weight_kg,
             top_weight_reps, best_e1rm_kg, best_set_volume_kg, max_reps, duration_seconds, distance_m,
             first_session_id)
         select
-            p_run_id, p_lease_token,
+            p_run_id,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
             v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.day, t.day),
             n.sessions, n.sets, n.working_sets, n.reps, n.volume_kg, n.top_weight_kg, n.top_weight_reps,
@@ -452,9 +450,9 @@ begin
     ),
     record_differences as (
         insert into stats_private.stats_output_records (
-            run_id, lease_token, op, exercise_id, kind, day, value, previous_value, is_baseline, session_id)
+            run_id, op, exercise_id, kind, day, value, previous_value, is_baseline, session_id)
         select
-            p_run_id, p_lease_token,
+            p_run_id,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
             v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.kind, t.kind), coalesce(n.day, t.day),
             n.value, n.previous_value, n.is_baseline, n.session_id
@@ -475,9 +473,9 @@ begin
     ),
     step_differences as (
         insert into stats_private.stats_output_rep_max_steps (
-            run_id, lease_token, op, exercise_id, reps, day, weight_kg, session_id)
+            run_id, op, exercise_id, reps, day, weight_kg, session_id)
         select
-            p_run_id, p_lease_token,
+            p_run_id,
             (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
             v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.reps, t.reps), coalesce(n.day, t.day),
             n.weight_kg, n.session_id
@@ -490,9 +488,9 @@ begin
     ),
     rep_max_differences as (
         insert into stats_private.stats_output_rep_maxes (
-            run_id, lease_token, op, exercise_id, reps, weight_kg, achieved_on, session_id)
+            run_id, op, exercise_id, reps, weight_kg, achieved_on, session_id)
         select
-            p_run_id, p_lease_token,
+            p_run_id,
             (case when t.reps is null then 'i' when n.reps is null then 'd' else 'u' end)::"char",
             v_ids[coalesce(n.exercise, t.exercise)], coalesce(n.reps, t.reps), n.weight_kg, n.day, n.session_id
         from rep_maxes n
@@ -510,12 +508,12 @@ begin
             or (t.weight_kg, t.achieved_on, t.session_id) is distinct from (n.weight_kg, n.day, n.session_id)
     )
     insert into stats_private.stats_output_pr_summaries (
-        run_id, lease_token, op, as_of_date, exercise_id, best_weight_kg, best_weight_on, best_weight_session_id,
+        run_id, op, as_of_date, exercise_id, best_weight_kg, best_weight_on, best_weight_session_id,
         best_e1rm_kg, best_e1rm_on, best_e1rm_session_id, one_rm_kg, one_rm_source, one_rm_on, weight_30d_kg,
         e1rm_30d_kg, weight_30d_last_year_kg, e1rm_30d_last_year_kg, last_performed_on, sessions_30d,
         records_30d)
     select
-        p_run_id, p_lease_token,
+        p_run_id,
         (case when t.exercise is null then 'i' when n.exercise is null then 'd' else 'u' end)::"char",
         coalesce(n.as_of_date, t.as_of_date), v_ids[coalesce(n.exercise, t.exercise)],
         n.best_weight_kg, n.best_weight_on, n.best_weight_session_id, n.best_e1rm_kg, n.best_e1rm_on,

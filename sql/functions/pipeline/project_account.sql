@@ -1,7 +1,7 @@
--- stats_private.project_account(run, token, user, from_date, anchor)
+-- stats_private.project_account(run, user, policy, from_date)
 -- Promises: the differences of what looks across exercises, training periods and calendar days, as i, u and d rows of
---   this lease. Called once, after the last project() of the lease: it reads no set, part or exercise, only
---   stats_input_days and the published rollups and records with the lease's own outputs over them.
+--   this run. Called once, after the last project() of the run: it reads no set, part or exercise, only
+--   stats_input_days and the published rollups and records with the run's own outputs over them.
 --   Calendar days from p_from_date on ('-infinity': all; 'infinity': none) are rebuilt, and every period that has such
 --   a day, whole: its earlier days come from the published periods of one day. A period's distinct exercises are the
 --   sum over its days of those that no earlier day of the period has.
@@ -10,7 +10,7 @@
 -- Locks: none
 -- Writes: private outputs
 create or replace function stats_private.project_account(
-    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date, p_anchor date
+    p_run_id uuid, p_user_id uuid, p_policy public.stats_projection_policy, p_from_date date
 )
 returns void
 language plpgsql
@@ -20,7 +20,7 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_week_start integer := (select p.week_start from public.stats_projection_policy p);
+    v_week_start integer := p_policy.week_start;
     -- The first period of each grain that has a day of the scope, and the first day of all of them.
     v_week date := case
         when isfinite(p_from_date) then stats_private.week_of(p_from_date, v_week_start) else p_from_date
@@ -38,13 +38,13 @@ begin
         select r.exercise_id, r.day, r.working_sets, r.reps, r.volume_kg, r.distance_m
         from public.user_exercise_daily_rollups r
         left join stats_private.stats_output_daily_rollups o
-            on o.run_id = p_run_id and o.lease_token = p_lease_token
+            on o.run_id = p_run_id
             and o.exercise_id = r.exercise_id and o.day = r.day
         where r.user_id = p_user_id and r.day >= v_first and o.op is null
         union all
         select o.exercise_id, o.day, o.working_sets, o.reps, o.volume_kg, o.distance_m
         from stats_private.stats_output_daily_rollups o
-        where o.run_id = p_run_id and o.lease_token = p_lease_token and o.op <> 'd'
+        where o.run_id = p_run_id and o.op <> 'd'
     ),
     work_of_day as materialized (
         select
@@ -77,13 +77,13 @@ begin
             select p.day
             from public.user_exercise_records p
             left join stats_private.stats_output_records o
-                on o.run_id = p_run_id and o.lease_token = p_lease_token
+                on o.run_id = p_run_id
                 and o.exercise_id = p.exercise_id and o.kind = p.kind and o.day = p.day
             where p.user_id = p_user_id and p.day >= p_from_date and not p.is_baseline and o.op is null
             union all
             select o.day
             from stats_private.stats_output_records o
-            where o.run_id = p_run_id and o.lease_token = p_lease_token and o.op <> 'd' and not o.is_baseline
+            where o.run_id = p_run_id and o.op <> 'd' and not o.is_baseline
         ) r
         group by r.day
     ),
@@ -99,7 +99,7 @@ begin
         from stats_private.stats_input_days i
         left join work_of_day w on w.day = i.day
         left join records_of_day r on r.day = i.day
-        where i.run_id = p_run_id and i.lease_token = p_lease_token
+        where i.run_id = p_run_id
     ),
 
     -- ------------------------------------------------ periods
@@ -158,10 +158,10 @@ begin
     -- ------------------------------------------------ the differences
     period_differences as (
         insert into stats_private.stats_output_periods (
-            run_id, lease_token, op, grain, period_start, sessions, active_days, duration_seconds, exercises,
+            run_id, op, grain, period_start, sessions, active_days, duration_seconds, exercises,
             working_sets, reps, volume_kg, distance_m, record_count)
         select
-            p_run_id, p_lease_token,
+            p_run_id,
             (case when t.grain is null then 'i' when n.grain is null then 'd' else 'u' end)::"char",
             coalesce(n.grain, t.grain), coalesce(n.period_start, t.period_start),
             n.sessions, n.active_days, n.duration_seconds, n.exercises, n.working_sets, n.reps, n.volume_kg,
@@ -185,10 +185,10 @@ begin
                 n.distance_m, n.record_count)
     )
     insert into stats_private.stats_output_calendar (
-        run_id, lease_token, op, day, sessions, titles, exercises, working_sets, volume_kg, duration_seconds,
+        run_id, op, day, sessions, titles, exercises, working_sets, volume_kg, duration_seconds,
         record_count)
     select
-        p_run_id, p_lease_token,
+        p_run_id,
         (case when t.day is null then 'i' when n.day is null then 'd' else 'u' end)::"char",
         coalesce(n.day, t.day),
         n.sessions, n.titles, n.exercises, n.working_sets, n.volume_kg, n.duration_seconds, n.record_count
@@ -203,18 +203,18 @@ begin
 end;
 $$;
 
--- Notes the account's sessions by day for project_account, where no project() of the lease does so itself: the first
+-- Notes the account's sessions by day for project_account, where no project() of the run does so itself: the first
 -- step of a run in batches. The caller checks at each later step that no newer write came between.
 -- Locks: none
 -- Writes: stats_input_days
 create or replace function stats_private.note_input_days(
-    p_run_id uuid, p_lease_token uuid, p_user_id uuid, p_from_date date
+    p_run_id uuid, p_user_id uuid, p_from_date date
 )
 returns void
 language sql
 as $$
-    insert into stats_private.stats_input_days (run_id, lease_token, day, sessions, titles, duration_seconds)
-    select p_run_id, p_lease_token, d.day, d.sessions, d.titles, d.duration_seconds
+    insert into stats_private.stats_input_days (run_id, day, sessions, titles, duration_seconds)
+    select p_run_id, d.day, d.sessions, d.titles, d.duration_seconds
     from stats_private.sessions_by_day(p_user_id, p_from_date) d
     on conflict do nothing
 $$;

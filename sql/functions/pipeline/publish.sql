@@ -22,31 +22,40 @@ set search_path = pg_catalog, pg_temp
 -- A plan is kept as long as its connection, and may have been made when the tables were empty.
 set enable_seqscan = off
 set jit = off
+-- Published rows are looked up by the keys of the differences, whatever the statistics say of the private outputs: they
+-- may be of a whole history, and the account's every row would be read for one session.
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- The server would plan some statements at each call, which costs more than what they do.
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_started_at timestamptz := clock_timestamp();
-    v_run public.user_stats_projection_runs;
+    v_settings public.stats_projection_worker_settings;
     v_taken record;
+    v_run public.user_stats_projection_runs;
+    v_token text;
     v_rejection text;
     v_sqlstate text;
     v_error text;
     v_constraint text;
 begin
     perform stats_private.require_read_committed();
-    if stats_private.stage_is_paused('publish') then
+    select s.* into v_settings from public.stats_projection_worker_settings s;
+    if 'publish' = any (v_settings.paused_stages) then
         return jsonb_build_object('response', 'paused');
     end if;
-    select t.* into v_taken from stats_private.take_run('computed', p_run_id, p_lease_token) t;
+    v_taken := stats_private.take_run('computed', p_run_id, p_lease_token);
     if v_taken.refusal is not null then
         return jsonb_build_object('response', v_taken.refusal);
     end if;
     v_run := v_taken.run;
-    perform stats_private.hold_lease(v_run);
+    v_token := stats_private.declare_lease(v_run.lease_token);
     begin
         perform stats_private.lock_writes(v_run.user_id);
         v_rejection := stats_private.rejection_of(v_run);
         if v_rejection is null then
-            return stats_private.publish_run(v_run, v_started_at);
+            return stats_private.publish_run(v_run, v_started_at, v_settings.lease_seconds);
         end if;
     exception
         when query_canceled then
@@ -113,90 +122,52 @@ as $$
     select exists (
         select o.session_id
         from (
-            select r.run_id, r.lease_token, r.first_session_id from stats_private.stats_output_daily_rollups r
+            select r.run_id, r.first_session_id from stats_private.stats_output_daily_rollups r
             union all
-            select r.run_id, r.lease_token, r.session_id from stats_private.stats_output_records r
+            select r.run_id, r.session_id from stats_private.stats_output_records r
             union all
-            select m.run_id, m.lease_token, m.session_id from stats_private.stats_output_rep_maxes m
+            select m.run_id, m.session_id from stats_private.stats_output_rep_maxes m
             union all
-            select t.run_id, t.lease_token, t.session_id from stats_private.stats_output_rep_max_steps t
+            select t.run_id, t.session_id from stats_private.stats_output_rep_max_steps t
             union all
-            select s.run_id, s.lease_token, s.best_weight_session_id from stats_private.stats_output_pr_summaries s
+            select s.run_id, s.best_weight_session_id from stats_private.stats_output_pr_summaries s
             union all
-            select s.run_id, s.lease_token, s.best_e1rm_session_id from stats_private.stats_output_pr_summaries s
-        ) o (run_id, lease_token, session_id)
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.session_id is not null
+            select s.run_id, s.best_e1rm_session_id from stats_private.stats_output_pr_summaries s
+        ) o (run_id, session_id)
+        where o.run_id = p_run.id and o.session_id is not null
             and not exists (select from public.workout_sessions w where w.id = o.session_id))
 $$;
 
 -- Says why the run may not be published; null: it may. Asked under the write lock, so the answer stays true.
 create or replace function stats_private.rejection_of(p_run public.user_stats_projection_runs)
 returns text
-language sql stable
+-- Not in SQL: up to PostgreSQL 17 the server plans the body of such a function at each call.
+language plpgsql stable
 as $$
-    select case
-        when (select s.applied_version from public.user_stats_refresh_state s where s.user_id = p_run.user_id)
-            is distinct from p_run.base_version then 'base_moved'
-        when stats_private.output_revision(p_run.id, p_run.lease_token) is distinct from p_run.payload -> 'outputs'
-            then 'manifest'
-    end
-$$;
-
--- Counts the private outputs of a lease in the manifest's form.
-create or replace function stats_private.count_outputs(p_run_id uuid, p_lease_token uuid)
-returns jsonb
-language sql stable
-as $$
-    select jsonb_object_agg(c.read_model, jsonb_build_object('i', c.i, 'u', c.u, 'd', c.d))
-    from (
-        select
-            o.read_model,
-            count(*) filter (where o.op = 'i') as i,
-            count(*) filter (where o.op = 'u') as u,
-            count(*) filter (where o.op = 'd') as d
-        from (
-            select 'daily_rollups' as read_model, r.op from stats_private.stats_output_daily_rollups r
-            where r.run_id = p_run_id and r.lease_token = p_lease_token
-            union all
-            select 'records', r.op from stats_private.stats_output_records r
-            where r.run_id = p_run_id and r.lease_token = p_lease_token
-            union all
-            select 'rep_maxes', m.op from stats_private.stats_output_rep_maxes m
-            where m.run_id = p_run_id and m.lease_token = p_lease_token
-            union all
-            select 'rep_max_steps', t.op from stats_private.stats_output_rep_max_steps t
-            where t.run_id = p_run_id and t.lease_token = p_lease_token
-            union all
-            select 'pr_summaries', s.op from stats_private.stats_output_pr_summaries s
-            where s.run_id = p_run_id and s.lease_token = p_lease_token
-            union all
-            select 'periods', p.op from stats_private.stats_output_periods p
-            where p.run_id = p_run_id and p.lease_token = p_lease_token
-            union all
-            select 'calendar', c.op from stats_private.stats_output_calendar c
-            where c.run_id = p_run_id and c.lease_token = p_lease_token
-            union all
-            -- A read model without differences still counts 0.
-            select m.read_model, null::"char"
-            from unnest(array[
-                'daily_rollups', 'records', 'rep_maxes', 'rep_max_steps', 'pr_summaries', 'periods', 'calendar'
-            ]) m (read_model)
-        ) o
-        group by o.read_model
-    ) c
+begin
+    return (
+        select case
+            when (select s.applied_version from public.user_stats_refresh_state s where s.user_id = p_run.user_id)
+                is distinct from p_run.base_version then 'base_moved'
+            when o.revision is distinct from p_run.payload -> 'outputs' then 'manifest'
+        end
+        from stats_private.outputs_of(p_run.id) o);
+end;
 $$;
 
 -- Makes the generation visible; the caller holds the run row and the write lock and knows that nothing rejects it.
 create or replace function stats_private.publish_run(
-    p_run public.user_stats_projection_runs, p_started_at timestamptz
+    p_run public.user_stats_projection_runs, p_started_at timestamptz, p_lease_seconds integer
 )
 returns jsonb
 language plpgsql
 as $$
 declare
     v_rows integer;
+    v_others integer;
 begin
-    perform from public.user_exercise_stats_refresh_jobs j where j.run_id = p_run.id for update;
+    -- Assigned, as all here: PERFORM is a statement of its own, which costs as much as a small update.
+    v_others := stats_private.complete_jobs(p_run.id);
     v_rows := stats_private.publish_daily_rollups(p_run)
         + stats_private.publish_records(p_run)
         + stats_private.publish_rep_maxes(p_run)
@@ -214,12 +185,10 @@ begin
         public.user_pr_exercise_summary_snapshots_best_weight_session_id_fkey,
         public.user_pr_exercise_summary_snapshots_best_e1rm_session_id_fkey
         immediate;
-    perform stats_private.publish_headers(p_run);
-    perform stats_private.schedule_rollover(p_run);
-    perform stats_private.complete_jobs(p_run);
-    perform stats_private.delete_outputs(p_run.id);
+    v_others := stats_private.publish_window(p_run) + stats_private.delete_outputs(p_run.id);
     update public.user_stats_projection_runs r
     set phase = 'completed',
+        lease_until = clock_timestamp() + p_lease_seconds * interval '1 second',
         publish_ms = stats_private.elapsed_ms(p_started_at),
         error = null,
         completed_at = clock_timestamp(),
@@ -240,31 +209,15 @@ begin
 end;
 $$;
 
--- The headers of the run's three days carry the generation; those of other days go.
-create or replace function stats_private.publish_headers(p_run public.user_stats_projection_runs)
-returns void
-language sql
+-- Closes the run's jobs and returns how many; those that the newest one absorbed name it. First of what a publication
+-- writes: it waits for whoever holds one of them, and holds no read model meanwhile.
+create or replace function stats_private.complete_jobs(p_run_id uuid)
+returns integer
+language plpgsql
 as $$
-    delete from public.user_pr_overview_snapshot_headers h
-    where h.user_id = p_run.user_id and h.as_of_date not between p_run.anchor - 1 and p_run.anchor + 1;
-    insert into public.user_pr_overview_snapshot_headers (user_id, as_of_date, generation, exercises, generated_at)
-    select
-        p_run.user_id, w.as_of_date, p_run.target_version,
-        (
-            select count(*) from public.user_pr_exercise_summary_snapshots s
-            where s.user_id = p_run.user_id and s.as_of_date = w.as_of_date
-        ),
-        clock_timestamp()
-    from unnest(array[p_run.anchor - 1, p_run.anchor, p_run.anchor + 1]) w (as_of_date)
-    on conflict (user_id, as_of_date) do update set
-        generation = excluded.generation, exercises = excluded.exercises, generated_at = excluded.generated_at;
-$$;
-
--- Closes the run's jobs; those that the newest one absorbed name it.
-create or replace function stats_private.complete_jobs(p_run public.user_stats_projection_runs)
-returns void
-language sql
-as $$
+declare
+    v_jobs integer;
+begin
     update public.user_exercise_stats_refresh_jobs j
     set status = 'completed',
         completed_at = clock_timestamp(),
@@ -276,9 +229,50 @@ as $$
         end
     from (
         select n.id from public.user_exercise_stats_refresh_jobs n
-        where n.run_id = p_run.id
+        where n.run_id = p_run_id
         order by n.requested_version desc
         limit 1
     ) newest
-    where j.run_id = p_run.id and j.status = 'processing';
+    where j.run_id = p_run_id and j.status = 'processing';
+    get diagnostics v_jobs = row_count;
+    return v_jobs;
+end;
+$$;
+
+-- The window moves: the headers of the run's three days carry the generation, those of other days go, and the account
+-- is due for the next rollover when the window's middle is yesterday. Returns the number of headers.
+-- Locks: read models, rollover rows (the account's own, under write: pages only try write, so nobody waits in a circle)
+create or replace function stats_private.publish_window(p_run public.user_stats_projection_runs)
+returns integer
+language plpgsql
+as $$
+declare
+    v_headers integer;
+begin
+    with rollover as (
+        insert into public.user_pr_overview_rollover_state (user_id, due_at, generation, catalog_epoch)
+        select p_run.user_id, (p_run.anchor + 1)::timestamp at time zone 'UTC', p_run.target_version, c.catalog_epoch
+        from public.pr_overview_projection_control c
+        on conflict (user_id) do update set
+            due_at = excluded.due_at, generation = excluded.generation, catalog_epoch = excluded.catalog_epoch,
+            failures = 0, next_retry_at = null, last_error = null, updated_at = clock_timestamp()
+    ),
+    passed as (
+        delete from public.user_pr_overview_snapshot_headers h
+        where h.user_id = p_run.user_id and h.as_of_date not between p_run.anchor - 1 and p_run.anchor + 1
+    )
+    insert into public.user_pr_overview_snapshot_headers (user_id, as_of_date, generation, exercises, generated_at)
+    select
+        p_run.user_id, w.as_of_date, p_run.target_version,
+        (
+            select count(*) from public.user_pr_exercise_summary_snapshots s
+            where s.user_id = p_run.user_id and s.as_of_date = w.as_of_date
+        ),
+        clock_timestamp()
+    from unnest(array[p_run.anchor - 1, p_run.anchor, p_run.anchor + 1]) w (as_of_date)
+    on conflict (user_id, as_of_date) do update set
+        generation = excluded.generation, exercises = excluded.exercises, generated_at = excluded.generated_at;
+    get diagnostics v_headers = row_count;
+    return v_headers;
+end;
 $$;

@@ -1,4 +1,4 @@
--- Applies a lease's differences to the read models, one function a read model -> rows written
+-- Applies a run's differences to the read models, one function a read model -> rows written
 -- Promises: runs a statement only for the operations that the manifest says have rows. The caller holds the run row
 --   and the account's write lock, and has compared the manifest with the outputs.
 -- Locks: read models
@@ -15,7 +15,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from public.user_exercise_daily_rollups t
         using stats_private.stats_output_daily_rollups o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.day = o.day;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -35,7 +35,7 @@ begin
             distance_m = o.distance_m,
             first_session_id = o.first_session_id
         from stats_private.stats_output_daily_rollups o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.day = o.day;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -48,7 +48,7 @@ begin
             o.top_weight_kg, o.top_weight_reps, o.best_e1rm_kg, o.best_set_volume_kg, o.max_reps,
             o.duration_seconds, o.distance_m, o.first_session_id
         from stats_private.stats_output_daily_rollups o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
@@ -64,7 +64,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from public.user_exercise_records t
         using stats_private.stats_output_records o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.kind = o.kind and t.day = o.day;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -75,7 +75,7 @@ begin
             is_baseline = o.is_baseline,
             session_id = o.session_id
         from stats_private.stats_output_records o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.kind = o.kind and t.day = o.day;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -85,7 +85,7 @@ begin
             p_run.user_id, o.exercise_id, o.kind, o.day, o.value, o.previous_value, o.is_baseline,
             o.session_id
         from stats_private.stats_output_records o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
@@ -101,7 +101,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from public.user_pr_exercise_summary_snapshots t
         using stats_private.stats_output_pr_summaries o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.as_of_date = o.as_of_date and t.exercise_id = o.exercise_id;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -124,7 +124,7 @@ begin
             sessions_30d = o.sessions_30d,
             records_30d = o.records_30d
         from stats_private.stats_output_pr_summaries o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.as_of_date = o.as_of_date and t.exercise_id = o.exercise_id;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -139,7 +139,7 @@ begin
             o.one_rm_source, o.one_rm_on, o.weight_30d_kg, o.e1rm_30d_kg, o.weight_30d_last_year_kg,
             o.e1rm_30d_last_year_kg, o.last_performed_on, o.sessions_30d, o.records_30d
         from stats_private.stats_output_pr_summaries o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
@@ -155,7 +155,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from public.user_exercise_rep_maxes t
         using stats_private.stats_output_rep_maxes o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.reps = o.reps;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -165,7 +165,7 @@ begin
             achieved_on = o.achieved_on,
             session_id = o.session_id
         from stats_private.stats_output_rep_maxes o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.reps = o.reps;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -174,7 +174,7 @@ begin
         select
             p_run.user_id, o.exercise_id, o.reps, o.weight_kg, o.achieved_on, o.session_id
         from stats_private.stats_output_rep_maxes o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
@@ -190,7 +190,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from stats_private.rep_max_steps t
         using stats_private.stats_output_rep_max_steps o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.reps = o.reps and t.day = o.day;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -199,7 +199,7 @@ begin
             weight_kg = o.weight_kg,
             session_id = o.session_id
         from stats_private.stats_output_rep_max_steps o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.exercise_id = o.exercise_id and t.reps = o.reps and t.day = o.day;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -208,7 +208,7 @@ begin
         select
             p_run.user_id, o.exercise_id, o.reps, o.day, o.weight_kg, o.session_id
         from stats_private.stats_output_rep_max_steps o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
@@ -224,7 +224,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from public.user_training_period_stats t
         using stats_private.stats_output_periods o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.grain = o.grain and t.period_start = o.period_start;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -240,7 +240,7 @@ begin
             distance_m = o.distance_m,
             record_count = o.record_count
         from stats_private.stats_output_periods o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.grain = o.grain and t.period_start = o.period_start;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -251,7 +251,7 @@ begin
             p_run.user_id, o.grain, o.period_start, o.sessions, o.active_days, o.duration_seconds, o.exercises,
             o.working_sets, o.reps, o.volume_kg, o.distance_m, o.record_count
         from stats_private.stats_output_periods o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
@@ -267,7 +267,7 @@ begin
     if (v_operations ->> 'd')::integer > 0 then
         delete from public.user_calendar_day_summaries t
         using stats_private.stats_output_calendar o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'd'
+        where o.run_id = p_run.id and o.op = 'd'
             and t.user_id = p_run.user_id and t.day = o.day;
     end if;
     if (v_operations ->> 'u')::integer > 0 then
@@ -281,7 +281,7 @@ begin
             duration_seconds = o.duration_seconds,
             record_count = o.record_count
         from stats_private.stats_output_calendar o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'u'
+        where o.run_id = p_run.id and o.op = 'u'
             and t.user_id = p_run.user_id and t.day = o.day;
     end if;
     if (v_operations ->> 'i')::integer > 0 then
@@ -291,7 +291,7 @@ begin
             p_run.user_id, o.day, o.sessions, o.titles, o.exercises, o.working_sets, o.volume_kg,
             o.duration_seconds, o.record_count
         from stats_private.stats_output_calendar o
-        where o.run_id = p_run.id and o.lease_token = p_run.lease_token and o.op = 'i';
+        where o.run_id = p_run.id and o.op = 'i';
     end if;
     return (v_operations ->> 'd')::integer + (v_operations ->> 'u')::integer + (v_operations ->> 'i')::integer;
 end;
