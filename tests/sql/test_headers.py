@@ -76,7 +76,7 @@ OUTSIDE = {
 }
 """Tables whose rows are locked without a place in the order, each for the reason above it."""
 LOCKING = re.compile(
-    r"(?:\bupdate|\bdelete from)\s+(?:public|stats_private)\.(?P<changed>\w+)"
+    r"(?:\bupdate|\bdelete from|\bmerge into)\s+(?:public|stats_private)\.(?P<changed>\w+)"
     r"|\binsert into\s+(?:public|stats_private)\.(?P<upserted>\w+)[^;]*?on conflict[^;]*?do update"
     # Between a table and its FOR UPDATE brackets close only what they opened there, or it is not that table's.
     r"|\bfrom\s+(?:public|stats_private)\.(?P<selected>\w+)(?:[^();]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*?"
