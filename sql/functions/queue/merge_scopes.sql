@@ -6,12 +6,8 @@
 -- Writes: nothing
 create or replace function stats_private.merge_scopes(p_scopes stats_private.refresh_scope [])
 returns stats_private.refresh_scope
--- Not in SQL: up to PostgreSQL 17 the server plans the body of such a function at each call.
-language plpgsql immutable
+language sql immutable
 as $$
-declare
-    v_scope stats_private.refresh_scope;
-begin
     with scopes as (
         select s.from_date, s.exercise_ids from unnest(p_scopes) as s where not s.window_only
     ),
@@ -28,8 +24,5 @@ begin
             else array(select e.exercise_id from exercises as e order by e.exercise_id)
         end,
         count(*) = 0
-    into v_scope
-    from scopes;
-    return v_scope;
-end;
+    from scopes
 $$;
