@@ -9,13 +9,12 @@ on two, say what the workers' part of it is.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from celery import Celery, chain
 from celery.canvas import Signature
@@ -29,9 +28,9 @@ from bench.processor import seconds_by_part
 from bench.report import Measured, print_report
 from core.broker import TRANSPORT_OPTIONS, broker_url
 from core.config import Config
-from core.processes import popen_options, wait_until
+from core.processes import Process, Program, wait_until
 from embedded.postgres import PostgresServer
-from ops.stack import ROOT, running_stack
+from ops.stack import ROOT, WORKERS, celery_command, running_stack, worker_options
 from sql.migrate import migrate
 
 ACCOUNTS = 500
@@ -101,25 +100,18 @@ def _by_part(what: str, spent: _Spent, accounts: int) -> list[Measured]:
 def _empty_workers(redis_url: str) -> Iterator[_Workers]:
     """Run workers of `bench.empty_tasks` as the stack runs its own."""
     environment = {**os.environ, "STATS_REFRESH_REDIS_URL": redis_url}
-    command = [sys.executable, "-m", "celery", "-A", "bench.empty_tasks", "worker", "-c", "2"]
-    processes = [
-        subprocess.Popen(
-            [*command, "-Q", queue, "-n", f"{queue}@empty", "--without-mingle", "--without-gossip"],
-            env=environment,
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **popen_options(None, death_signal=signal.SIGKILL),
-        )
-        for queue in set(_QUEUES)
-    ]
-    try:
+    with ExitStack() as resources:
+        for queue in set(_QUEUES):
+            resources.callback(_empty_worker(queue, environment).stop)
         yield _Workers(redis_url)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
+
+
+def _empty_worker(queue: str, environment: Mapping[str, str]) -> Process:
+    options = worker_options(f"{queue}@empty", queue, WORKERS[queue])
+    command = celery_command(*options, app="bench.empty_tasks")
+    # Not waited for: the first round, which is not measured, ends when the workers have taken its tasks.
+    program = Program(queue, lambda: command, lambda _: True, environment=environment, directory=ROOT)
+    return Process(program, Path(os.devnull))
 
 
 class _Workers:

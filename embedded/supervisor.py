@@ -8,27 +8,26 @@ for a signal.
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-from core.errors import OperatorError, StackFailed
-from core.processes import RunAs, describe_exit, popen_options, wait_until
+from core.errors import OperatorError
+from core.processes import NotReady, Process, Program, describe_exit
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STACK = "stack"
 """The name under which the supervisor itself writes to the log."""
-_LONGEST_LINE = 1 << 20
 
 
 class Log(Protocol):
@@ -39,10 +38,6 @@ class Log(Protocol):
 
 class StopRequested(KeyboardInterrupt):
     """Ctrl-C, SIGTERM or a closed terminal: raised in the main thread to end what it does."""
-
-
-class NotReady(StackFailed):
-    """A process ended or fell silent before it was ready."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +54,11 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Service:
-    """A process that has to be there for as long as the stack is."""
+    """A program that has to run for as long as the stack does."""
 
-    name: str
-    command: Callable[[], Sequence[str]]
-    ready: re.Pattern[str] | Callable[[int], bool]
-    """A line that it writes when it is ready, or a question to ask with its process id."""
-    ready_timeout: float = 60
+    program: Program
     prepare: Callable[[], None] = lambda: None
     """Runs before every start."""
-    environment: Mapping[str, str] | None = None
-    directory: Path = Path("/")
-    run_as: RunAs | None = None
-    stop_signal: signal.Signals = signal.SIGTERM
-    stop_timeout: float = 30
-    """How long a running task may take to finish; then the process is killed."""
-    kill_signal: signal.Signals = signal.SIGKILL
-    death_signal: signal.Signals = signal.SIGKILL
-    """What the kernel sends when the supervisor is gone."""
     start_attempts: int = 1
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -96,15 +78,13 @@ Part = Service | Step | tuple[Service, ...]
 class _Child:
     """One service: its current process, its output, and what to do when it dies."""
 
-    def __init__(self, service: Service, log: Log, waiters: ThreadPoolExecutor) -> None:
+    def __init__(self, service: Service, log: Log, threads: ThreadPoolExecutor) -> None:
         self.service = service
+        self._program = service.program
         self._log = log
-        self._waiters = waiters
-        self._process: subprocess.Popen[bytes] | None = None
+        self._threads = threads
+        self._process: Process | None = None
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._output: asyncio.Task[None] | None = None
-        self._said_ready = asyncio.Event()
-        self._last_line = ""
 
     async def start(self) -> None:
         """Start the process and return when it is ready; raise NotReady when it does not become so."""
@@ -119,81 +99,21 @@ class _Child:
                 await asyncio.sleep(delay)
 
     async def _start_once(self) -> None:
-        await asyncio.to_thread(self.service.prepare)
-        self._said_ready.clear()
-        self._last_line = ""
-        self._process = process = self._spawn()
-        # In a thread: asyncio's own wait() may wait for the output pipe too, which a pool child can hold
-        # open.
-        self._exit = asyncio.get_running_loop().run_in_executor(self._waiters, process.wait)
-        self._output = asyncio.create_task(self._forward_output(process))
-        self._say(f"started {self.service.name}, process {process.pid}")
-        await self._wait_until_ready(process)
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        service = self.service
-        command = service.command()
-        options = popen_options(service.run_as, death_signal=service.death_signal, own_session=True)
-        try:
-            return subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=service.environment,
-                cwd=service.directory,
-                **options,
-            )
-        except OSError as error:
-            raise NotReady(f"{service.name} can't be started: {command[0]}: {error.strerror}") from error
-
-    async def _forward_output(self, process: subprocess.Popen[bytes]) -> None:
-        reader = asyncio.StreamReader(limit=_LONGEST_LINE)
-        assert process.stdout is not None
-        await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), process.stdout
-        )
-        while True:
-            try:
-                raw = await reader.readline()
-            except ValueError:
-                self._say(f"{self.service.name} wrote a line of more than {_LONGEST_LINE} bytes, left out")
-                continue
-            if not raw:
-                return
-            self._take_line(raw.decode(errors="replace").rstrip())
-
-    def _take_line(self, line: str) -> None:
-        self._log.write(self.service.name, line)
-        self._last_line = line or self._last_line
-        if isinstance(self.service.ready, re.Pattern) and self.service.ready.search(line):
-            self._said_ready.set()
-
-    async def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        name, limit = self.service.name, self.service.ready_timeout
+        await self._in_thread(self.service.prepare)
+        # Here, in the supervisor's own thread: the kernel ends the process with the thread that started it.
+        self._process = process = Process(self._program, partial(self._log.write, self._program.name))
+        self._exit = self._in_thread(process.wait)
+        self._say(f"started {process.name}, process {process.pid}")
         cancelled = threading.Event()
-        ready = asyncio.ensure_future(self._readiness(process.pid, cancelled))
-        awaited: set[asyncio.Future[Any]] = {ready, self._exit}
         try:
-            await asyncio.wait(awaited, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if self._exit.done():
-                await self._end_output()
-                ended = describe_exit(self._exit.result())
-                raise NotReady(f"{name} ended with {ended} while starting: {self._last_words()}")
-            if not (ready.done() and ready.result()):
-                await self._end(self.service.kill_signal)
-                raise NotReady(f"{name} was not ready after {limit:g} s: {self._last_words()}")
+            await self._in_thread(process.wait_until_ready, cancelled)
         finally:
             cancelled.set()
-            ready.cancel()
 
-    async def _readiness(self, pid: int, cancelled: threading.Event) -> bool:
-        question = self.service.ready
-        if isinstance(question, re.Pattern):
-            return await self._said_ready.wait()
-        limit = self.service.ready_timeout
-        return await asyncio.to_thread(
-            wait_until, lambda: question(pid), limit, interval=0.05, cancelled=cancelled
-        )
+    def _in_thread(
+        self, call: Callable[[*Arguments], Result], *arguments: *Arguments
+    ) -> asyncio.Future[Result]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
 
     async def keep_running(self) -> None:
         """Start the process again whenever it dies, for ever."""
@@ -201,55 +121,39 @@ class _Child:
         while True:
             since = time.monotonic()
             returncode = await asyncio.shield(self._exit)
-            await self._clean_up()
+            assert self._process is not None
+            await self._clean_up(self._process)
             deaths = 1 if time.monotonic() - since > backoff.forget_after else deaths + 1
             delay = backoff.after(deaths)
             ended = describe_exit(returncode)
-            self._say(f"{self.service.name} ended with {ended}; starting it again in {delay:g} s")
+            self._say(f"{self._program.name} ended with {ended}; starting it again in {delay:g} s")
             await asyncio.sleep(delay)
             try:
                 await self._start_once()
-                self._say(f"{self.service.name} is back")
+                self._say(f"{self._program.name} is back")
             except (OperatorError, OSError) as error:
                 self._say(str(error))  # its process, if there was one, has ended: the loop goes on from there
 
     async def stop(self) -> None:
         """Ask the process to finish; kill it when it takes too long."""
-        if self._process is None:
+        process, program = self._process, self._program
+        if process is None:
             return
-        if not self._exit.done():
-            self._say(f"stopping {self.service.name}")
-            if not await self._end(self.service.stop_signal):
-                self._say(f"{self.service.name} did not end in {self.service.stop_timeout:g} s; killing it")
-                await self._end(self.service.kill_signal)
-        await self._clean_up()
+        if process.is_running():
+            self._say(f"stopping {program.name}")
+            if not await self._in_thread(process.end, program.stop_signal):
+                self._say(f"{program.name} did not end in {program.stop_timeout:g} s; killing it")
+                await self._in_thread(process.end, program.kill_signal)
+        await self._clean_up(process)
 
-    async def _end(self, with_signal: signal.Signals) -> bool:
-        assert self._process is not None
-        if with_signal == signal.SIGKILL:
-            self.kill_group(signal.SIGKILL)
-        else:
-            self._process.send_signal(with_signal)  # to it alone: it tells its own children
-        done, _ = await asyncio.wait({self._exit}, timeout=self.service.stop_timeout)
-        return bool(done)
+    async def _clean_up(self, process: Process) -> None:
+        process.kill_group(signal.SIGKILL)
+        await self._in_thread(process.end_output)
 
-    async def _clean_up(self) -> None:
-        self.kill_group(signal.SIGKILL)
-        await self._end_output()
-
-    def kill_group(self, with_signal: signal.Signals | None = None) -> None:
-        """Kill the process and whatever it has left running; pool children outlive a killed worker."""
+    def kill_group(self) -> None:
+        """Kill the process and whatever it has left running, at once; from any thread."""
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, with_signal or self.service.kill_signal)
-
-    async def _end_output(self) -> None:
-        if self._output is not None:
-            await asyncio.wait({self._output}, timeout=1)
-            self._output.cancel()
-
-    def _last_words(self) -> str:
-        return self._last_line or "it said nothing"
+            self._process.kill_group(self._program.kill_signal)
 
     def _say(self, line: str) -> None:
         self._log.write(STACK, line)
@@ -273,9 +177,10 @@ class Supervisor:
         if self._stop_requested:
             return
         services = sum(len(part) if isinstance(part, tuple) else 1 for part in self._parts)
-        with ThreadPoolExecutor(max_workers=max(1, services), thread_name_prefix="wait") as waiters:
+        # For each service one that waits for its end, and one for what is being done about it.
+        with ThreadPoolExecutor(max_workers=max(1, 2 * services), thread_name_prefix="service") as threads:
             try:
-                if await self._unless_stopped(self._start(waiters)):
+                if await self._unless_stopped(self._start(threads)):
                     started()
                     await self._stop.wait()
             finally:
@@ -307,14 +212,14 @@ class Supervisor:
         await starting
         return True
 
-    async def _start(self, waiters: ThreadPoolExecutor) -> None:
+    async def _start(self, threads: ThreadPoolExecutor) -> None:
         for part in self._parts:
             if isinstance(part, Step):
                 self._log.write(STACK, part.name)
                 await asyncio.to_thread(part.run)
                 continue
             services = part if isinstance(part, tuple) else (part,)
-            children = [_Child(service, self._log, waiters) for service in services]
+            children = [_Child(service, self._log, threads) for service in services]
             self._children += children
             await _all_started(children)
             self._watchers += [asyncio.create_task(child.keep_running()) for child in children]

@@ -21,6 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from core.config import Config
 from core.errors import OperatorError, StackFailed
+from core.processes import Program
 from embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries, stack_password
 from embedded.run_folder import RunFolder
 from embedded.server import Server
@@ -33,7 +34,14 @@ from ops.logs import AlarmLog, FileLog
 ROOT = Path(__file__).resolve().parent.parent
 WORKER_ROLE = "stats_refresh_worker"
 FLOWER_USER = "operator"
-SERVICE_NAMES = ("postgres", "valkey", "pipeline", "compute", "maintenance", "beat", "flower")
+WORKERS: Mapping[str, int] = {
+    "pipeline": 2,
+    "compute": 2,
+    # Pages of a backlog take turns, and leave the machine to the pipeline.
+    "maintenance": 1,
+}
+"""The queue of each worker, and its number of processes."""
+SERVICE_NAMES = ("postgres", "valkey", *WORKERS, "beat", "flower")
 
 _TASK_TIMEOUT = 130
 """Seconds that a running task may take to finish at a stop: a little more than Celery's hard limit for it."""
@@ -122,14 +130,7 @@ class _Plan:
         return [
             *parts,
             # Together, because each takes seconds to load; a beat's early messages wait.
-            (
-                self._worker("pipeline"),
-                self._worker("compute"),
-                # One process: pages of a backlog take turns, and leave the machine to the pipeline.
-                self._worker("maintenance", processes=1),
-                self._beat(),
-                self._flower(),
-            ),
+            (*(self._worker(queue) for queue in WORKERS), self._beat(), self._flower()),
         ]
 
     def _migrate(self) -> None:
@@ -141,10 +142,8 @@ class _Plan:
             migrate(self.urls.admin_url)
             create_worker_role(self.urls.admin_url)
 
-    def _worker(self, queue: str, *, processes: int = 2) -> Service:
-        # Workers have nothing to tell each other: without the greeting each start and reconnect is a second shorter.
-        alone = ("--without-mingle", "--without-gossip")
-        options = ("worker", "-n", f"{queue}@%h", "-Q", queue, "-c", str(processes), *alone)
+    def _worker(self, queue: str) -> Service:
+        options = worker_options(f"{queue}@%h", queue, WORKERS[queue])
         return self._celery(
             queue, *options, ready=re.compile(rf"{queue}@\S+ ready\."), stop_timeout=_TASK_TIMEOUT
         )
@@ -154,34 +153,29 @@ class _Plan:
 
     def _celery(self, name: str, *options: str, ready: re.Pattern[str], stop_timeout: float = 30) -> Service:
         # The level at which Celery says that it is ready.
-        argv = (sys.executable, "-m", "celery", "-A", "tasks.app", *options, "--loglevel=INFO")
+        argv = celery_command(*options, "--loglevel=INFO")
         return Service(
-            name,
-            lambda: argv,
-            ready,
-            environment=self._environment(),
-            directory=ROOT,
-            stop_timeout=stop_timeout,
+            Program(
+                name,
+                lambda: argv,
+                ready,
+                environment=self._environment(),
+                directory=ROOT,
+                stop_timeout=stop_timeout,
+            )
         )
 
     def _flower(self) -> Service:
         history = ("--persistent=True", f"--db={self._data_dir / 'flower'}", "--state_save_interval=60000")
-        argv = (
-            sys.executable,
-            "-m",
-            "celery",
-            "-A",
-            "tasks.app",
-            "flower",
-            f"--conf={ROOT / 'flower.conf'}",
-            *history,
-        )
+        argv = celery_command("flower", f"--conf={ROOT / 'flower.conf'}", *history)
         return Service(
-            "flower",
-            lambda: argv,
-            partial(_flower_answers, self._flower_port),
-            environment=self._environment(),
-            directory=ROOT,
+            Program(
+                "flower",
+                lambda: argv,
+                partial(_flower_answers, self._flower_port),
+                environment=self._environment(),
+                directory=ROOT,
+            )
         )
 
     def _environment(self) -> Mapping[str, str]:
@@ -200,17 +194,22 @@ class _Plan:
         }
 
 
+def celery_command(*options: str, app: str = "tasks.app") -> tuple[str, ...]:
+    """Return the command line of one of Celery's programs."""
+    return (sys.executable, "-m", "celery", "-A", app, *options)
+
+
+def worker_options(name: str, queues: str, processes: int) -> tuple[str, ...]:
+    """Return how Celery starts a worker of `queues`."""
+    # Workers have nothing to tell each other: without the greeting each start and reconnect is a second shorter.
+    alone = ("--without-mingle", "--without-gossip")
+    return ("worker", "-n", name, "-Q", queues, "-c", str(processes), *alone)
+
+
 def _server(server: Server) -> Service:
     return Service(
-        server.name,
-        server.command,
-        server.is_ready,
+        server.program(),
         prepare=partial(_prepare, server),
-        run_as=server.run_as,
-        stop_signal=server.stop_signal,
-        kill_signal=server.kill_signal,
-        death_signal=server.stop_signal,
-        stop_timeout=server.stop_timeout,
         # Right after a crash, sessions of the killed server may still be ending.
         start_attempts=5,
     )

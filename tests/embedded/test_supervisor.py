@@ -17,14 +17,15 @@ import psutil
 import pytest
 from rich.console import Console
 
-from core.processes import wait_until
-from embedded.supervisor import Backoff, NotReady, Part, Service, Step, Supervisor
+from core.processes import NotReady, Program, wait_until
+from embedded.supervisor import Backoff, Part, Service, Step, Supervisor
 from embedded.valkey import ValkeyServer
 from ops.logs import ConsoleLog, FileLog
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30
 READY = re.compile("^ready")
+QUICKLY = Backoff(first=0.01)
 
 POLITE = "trap 'echo asked; echo done; exit 0' TERM; echo ready $$; while :; do sleep 1000 & wait; done"
 STUBBORN = "trap '' TERM; echo ready $$; while :; do sleep 1000 & wait; done"
@@ -55,8 +56,16 @@ class Lines:
         return [match for line in self.lines if (match := re.search(pattern, line))]
 
 
-def shell(name: str, script: str, **options: object) -> Service:
-    return Service(name, lambda: ("/bin/sh", "-c", script), READY, **options)
+def shell(
+    name: str,
+    script: str,
+    *,
+    prepare: Callable[[], None] = lambda: None,
+    backoff: Backoff = QUICKLY,
+    **options: float,
+) -> Service:
+    program = Program(name, lambda: ("/bin/sh", "-c", script), READY, **options)
+    return Service(program, prepare, backoff=backoff)
 
 
 def supervise(parts: Sequence[Part], body: Callable[[Supervisor], Awaitable[None]], log: Lines) -> None:
@@ -114,7 +123,7 @@ def test_a_service_that_dies_is_started_again_after_a_growing_pause() -> None:
             os.kill(pid, signal.SIGKILL)
             await log.seen("fragile is back", time)
 
-    supervise([shell("fragile", POLITE, backoff=Backoff(first=0.01))], kill_twice, log)
+    supervise([shell("fragile", POLITE)], kill_twice, log)
     assert [match[1] for match in log.found("fragile ended with SIGKILL; starting it again in (.*) s")] == [
         "0.01",
         "0.02",
@@ -140,7 +149,7 @@ def test_a_failing_restart_is_tried_again() -> None:
         os.kill(pid, signal.SIGKILL)
         await log.seen("fragile is back")
 
-    supervise([shell("fragile", POLITE, prepare=prepare, backoff=Backoff(first=0.01))], kill_once, log)
+    supervise([shell("fragile", POLITE, prepare=prepare)], kill_once, log)
     assert log.found("no room")
     assert len(attempts) == 3
 
@@ -156,7 +165,7 @@ def test_children_of_a_killed_service_are_killed_before_it_is_started_again() ->
         await log.seen("starting it again")
         assert gone(child) or await asyncio.to_thread(wait_until, lambda: gone(child), DEADLINE)
 
-    supervise([shell("pool", script, backoff=Backoff(first=0.01))], kill_once, log)
+    supervise([shell("pool", script)], kill_once, log)
     leftovers = [int(match[1]) for match in log.found(r"child (\d+)")]
     assert wait_until(lambda: all(gone(pid) for pid in leftovers), DEADLINE)
 
@@ -170,7 +179,7 @@ def test_a_service_that_does_not_start_stops_what_was_started() -> None:
 
 def test_a_service_whose_program_is_missing_stops_what_was_started() -> None:
     log = Lines()
-    missing = Service("missing", lambda: ("/no/such/program",), re.compile("ready"))
+    missing = Service(Program("missing", lambda: ("/no/such/program",), re.compile("ready")))
     with pytest.raises(
         NotReady, match="missing can't be started: /no/such/program: No such file or directory"
     ):
@@ -217,11 +226,9 @@ def test_readiness_by_asking_and_more_than_one_attempt() -> None:
     script = 'if [ -e "$0.ran" ]; then echo up; exec sleep 1000; fi; : > "$0.ran"; exit 1'
     marker = Path(os.environ.get("TMPDIR", "/tmp")) / f"attempt-{os.getpid()}"
     service = Service(
-        "twice",
-        lambda: ("/bin/sh", "-c", script, str(marker)),
-        ready,
+        Program("twice", lambda: ("/bin/sh", "-c", script, str(marker)), ready),
         start_attempts=2,
-        backoff=Backoff(first=0.01),
+        backoff=QUICKLY,
     )
     try:
         supervise([service], nothing, log)
@@ -247,12 +254,13 @@ def test_an_endless_line_is_left_out_and_the_log_goes_on() -> None:
 
 _PROGRAM = """
 import re, sys
+from core.processes import Program
 from ops.logs import ConsoleLog
 from embedded.supervisor import Service, StopRequested, running
 from rich.console import Console
 
 def shell(name, script):
-    return Service(name, lambda: ("/bin/sh", "-c", script), re.compile("^ready"), stop_timeout=600)
+    return Service(Program(name, lambda: ("/bin/sh", "-c", script), re.compile("^ready"), stop_timeout=600))
 
 try:
     with running([shell("first", {first!r}), shell("second", {second!r})], ConsoleLog(Console())) as stack:

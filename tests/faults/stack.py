@@ -21,13 +21,12 @@ from sqlalchemy import NullPool, create_engine, make_url
 from support.rig import BEAT_READY, WORKER_READY, CeleryProcess, Rig
 from support.servers import LOGIN
 
-from core.processes import describe_exit, wait_until
+from core.processes import NotReady, describe_exit, wait_until
 from embedded.postgres import FAST, PostgresServer
-from embedded.server import ServerNotStarted
 from embedded.valkey import ValkeyServer
 from faults.clock import Clock
 from faults.proxy import Proxy
-from ops.stack import create_worker_role
+from ops.stack import WORKERS, create_worker_role, worker_options
 from sql.migrate import migrate
 from tasks.app import app as product
 
@@ -112,7 +111,7 @@ class Kept:
         if process is None or not process.is_running():
             return False
         self.asked_to_end = self.asked_to_end or number in (signal.SIGKILL, signal.SIGTERM)
-        process.process.send_signal(number)
+        process.send_signal(number)
         return True
 
     def is_ready(self) -> bool:
@@ -123,7 +122,7 @@ class Kept:
         if self.process is None or not self.process.is_running():
             return []
         with suppress(psutil.NoSuchProcess):
-            main = psutil.Process(self.process.process.pid)
+            main = psutil.Process(self.process.pid)
             return [main, *main.children()]
         return []
 
@@ -131,9 +130,8 @@ class Kept:
         while not self._stopping.is_set():
             self.asked_to_end = False
             self.process = process = self.spawn()
-            status = process.process.wait()
-            with suppress(ProcessLookupError):
-                os.killpg(process.process.pid, signal.SIGKILL)
+            status = process.wait()
+            process.kill_group(signal.SIGKILL)
             if not self.asked_to_end and not self._stopping.is_set():
                 self.ended_by_itself.append(
                     f"{self.name} ended with {describe_exit(status)}:\n{process.tail()}"
@@ -194,7 +192,7 @@ class Stack:
     def _starts(self) -> bool:
         try:
             self.postgres.start()
-        except ServerNotStarted:
+        except NotReady:
             return False
         return True
 
@@ -202,7 +200,9 @@ class Stack:
         """Start a process and keep it running."""
 
         def spawn() -> CeleryProcess:
-            return self.rig.spawn(name, arguments, {}, more=self.clock.environment(), directory=directory)
+            return self.rig.spawn(
+                name, arguments, ready, {}, more=self.clock.environment(), directory=directory
+            )
 
         made = Kept(name, ready, spawn, self.said)
         made.start()
@@ -275,7 +275,7 @@ def whole_stack(said: Callable[[str], None]) -> Iterator[Stack]:
 
 def _processes() -> Mapping[str, tuple[list[str], str]]:
     """What `stats-refresh up` starts, and a second beat."""
-    workers = {queue: worker(queue, 1 if queue == queue_of("stats.repair") else 2) for queue in QUEUES}
+    workers = {queue: worker(queue, processes) for queue, processes in WORKERS.items()}
     return {
         **{name: (arguments, WORKER_READY) for name, arguments in workers.items()},
         "beat": (["beat"], BEAT_READY),
@@ -285,6 +285,4 @@ def _processes() -> Mapping[str, tuple[list[str], str]]:
 
 def worker(queues: str, processes: int, name: str | None = None) -> list[str]:
     """Return the arguments of a worker, as the product starts its own."""
-    called = f"{name or queues}@storm"
-    alone = ["--without-mingle", "--without-gossip"]
-    return ["worker", "-n", called, "-Q", queues, "-c", str(processes), *alone]
+    return [*worker_options(f"{name or queues}@storm", queues, processes)]

@@ -224,8 +224,8 @@ def test_a_second_beat_takes_over_within_seconds_and_only_one_fires(
     assert fires(beat_rig, CLAIM, 10)
     assert standby.count("Sending due task") == 0
 
-    beat.process.send_signal(signal.SIGKILL)
-    beat.process.wait()
+    beat.send_signal(signal.SIGKILL)
+    beat.wait()
 
     standby.wait_for("beat: Acquired lock", deadline=LOCK_SECONDS + 3)
     standby.wait_for("Sending due task lift-guild-stats-refresh", deadline=3)
@@ -234,11 +234,11 @@ def test_a_second_beat_takes_over_within_seconds_and_only_one_fires(
 def test_a_beat_that_was_silent_for_too_long_stands_by(beat_rig: Rig, beat: CeleryProcess) -> None:
     """The other one has taken over meanwhile: it does not fire beside it, and takes over in its turn."""
     other = beat_rig.beat(ready="beat: Starting")
-    beat.process.send_signal(signal.SIGSTOP)
+    beat.send_signal(signal.SIGSTOP)
     try:
         other.wait_for("beat: Acquired lock", deadline=LOCK_SECONDS + 3)
     finally:
-        beat.process.send_signal(signal.SIGCONT)
+        beat.send_signal(signal.SIGCONT)
     beat.wait_for("lost its lock")
     sent = beat.count("Sending due task")
     assert fires(beat_rig, CLAIM, 5)

@@ -149,10 +149,10 @@ def test_counts_that_are_no_counts_end_no_beat(beat_rig: Rig, beat: CeleryProces
         raw.set(f"stats-refresh:beats:{reason}", BROKEN)
     assert counts(get_redis(beat_rig.app)) == {"missed": {}, "dropped": {}, "overlapped": {}}
     # Slots that it misses, which it counts when it goes on.
-    beat.process.send_signal(signal.SIGSTOP)
+    beat.send_signal(signal.SIGSTOP)
     deadline = time.monotonic() + 3
     assert not soon(lambda: time.monotonic() > deadline + 1, 3)
-    beat.process.send_signal(signal.SIGCONT)
+    beat.send_signal(signal.SIGCONT)
     assert soon(lambda: counts(get_redis(beat_rig.app))["missed"].get(COMPUTE, 0) >= 1)
     assert goes_on(beat_rig, beat)
     assert raw.get("stats-refresh:rejected:beats:missed") == BROKEN

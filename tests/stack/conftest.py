@@ -16,6 +16,7 @@ from pytest_celery import CeleryBrokerCluster, CeleryTestSetup, CeleryWorkerClus
 from support.rig import WORKER_READY, Rig
 
 from embedded.valkey import ValkeyServer
+from ops.stack import worker_options
 from stack.nodes import (
     ProcessWorkerContainer,
     Setup,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from conftest import Database
 
 WORKERS = ("one@test", "two@test")
-_OPTIONS = ("-Q", "pipeline,compute", "-c", "2", "--without-mingle", "--without-gossip")
 
 
 @pytest.fixture
@@ -59,5 +59,5 @@ def celery_worker_cluster(
 
 
 def _worker(rig: Rig, name: str) -> WorkerNode:
-    start = partial(rig.start, name, ["worker", "-n", name, *_OPTIONS], WORKER_READY, {})
+    start = partial(rig.start, name, worker_options(name, "pipeline,compute", 2), WORKER_READY, {})
     return WorkerNode(ProcessWorkerContainer(WorkerProcess(name, start)), app=None)

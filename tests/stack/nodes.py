@@ -67,14 +67,14 @@ class WorkerProcess(Process):
         return "running" if self.celery.is_running() else "exited"
 
     def logs(self) -> bytes:
-        return "".join(list(self.celery.lines)).encode()
+        return "\n".join(list(self.celery.lines)).encode()
 
     def kill(self, signal: str | int | None = None) -> None:
         number = _number(signal)
         if number == _number(None):
             self.celery.kill()
         else:
-            self.celery.process.send_signal(number)
+            self.celery.send_signal(number)
 
     def restart(self, timeout: int = DEADLINE) -> None:
         if self.celery.is_running():
@@ -91,7 +91,7 @@ class ValkeyProcess(Process):
 
     @property
     def status(self) -> str:
-        return "running" if self.server.process and self.server.process.poll() is None else "exited"
+        return "running" if self.server.process and self.server.process.is_running() else "exited"
 
     def logs(self) -> bytes:
         return self.server.log_file.read_bytes()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +18,10 @@ from redis import Redis
 from sqlalchemy import NullPool, create_engine
 
 from core.broker import TRANSPORT_OPTIONS
-from core.processes import popen_options, wait_until
+from core.processes import Process, Program, wait_until
 from embedded.postgres import FAST, PostgresServer
 from embedded.valkey import ValkeyServer
-from ops.stack import create_worker_role
+from ops.stack import celery_command, create_worker_role, worker_options
 from schedules.entry import FixedRateEntry
 from schedules.settings import schedule_app
 from sql.migrate import migrate
@@ -36,32 +34,35 @@ BEAT_READY = r"beat: Acquired lock"
 WORKER_READY = r"@\S+ ready\."
 
 
-class CeleryProcess:
+class CeleryProcess(Process):
     """One process with what it has printed so far."""
 
     def __init__(
-        self, name: str, arguments: list[str], environment: dict[str, str], directory: Path | None = None
+        self,
+        name: str,
+        options: Sequence[str],
+        ready: str,
+        environment: Mapping[str, str],
+        directory: Path | None = None,
     ) -> None:
-        self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "tasks.app", *arguments, "--loglevel=INFO"],
-            env=environment,
-            cwd=directory or ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **popen_options(None, death_signal=signal.SIGKILL, own_session=True),
-        )
         self.lines: list[str] = []
         self._news = threading.Condition()
-        threading.Thread(target=self._read, daemon=True).start()
+        command = celery_command(*options, "--loglevel=INFO")
+        program = Program(
+            name,
+            lambda: command,
+            re.compile(ready),
+            DEADLINE,
+            environment,
+            directory or ROOT,
+            stop_timeout=DEADLINE,
+        )
+        super().__init__(program, self._take_line)
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._news:
-                self.lines.append(line)
-                self._news.notify_all()
+    def _take_line(self, line: str) -> None:
+        with self._news:
+            self.lines.append(line)
+            self._news.notify_all()
 
     def wait_for(self, pattern: str, times: int = 1, deadline: float = DEADLINE) -> None:
         """Wait until `pattern` was printed `times` times."""
@@ -73,26 +74,13 @@ class CeleryProcess:
         return sum(bool(re.search(pattern, line)) for line in list(self.lines))
 
     def tail(self) -> str:
-        return "".join(self.lines[-60:])
-
-    def is_running(self) -> bool:
-        return self.process.poll() is None
+        return "\n".join(self.lines[-60:])
 
     def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> None:
-        self.process.send_signal(with_signal)
-        try:
-            self.process.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            # It prints where each of its threads is.
-            self.process.send_signal(signal.SIGABRT)
-            self.process.wait(DEADLINE)
+        """End the process; one that does not end fails the test and shows where each of its threads is."""
+        if not self.end(with_signal):
+            self.end(signal.SIGABRT)
             pytest.fail(f"{self.name} did not end:\n{self.tail()}")
-
-    def kill(self) -> None:
-        """Kill the process and its pool children."""
-        if self.is_running():
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(DEADLINE)
 
 
 @dataclass
@@ -120,26 +108,26 @@ class Rig:
     def worker(self, *queues: str, processes: int = 1, **settings: str) -> CeleryProcess:
         """Start a worker of `queues` and return when it consumes."""
         name = queues[0]
-        options = ["worker", "-n", f"{name}@test", "-Q", ",".join(queues), "-c", str(processes)]
-        options += ["--without-mingle", "--without-gossip"]
+        options = worker_options(f"{name}@test", ",".join(queues), processes)
         return self.start(name, options, WORKER_READY, settings)
 
-    def start(self, name: str, arguments: list[str], ready: str, settings: dict[str, str]) -> CeleryProcess:
-        process = self.spawn(name, arguments, settings)
+    def start(self, name: str, options: Sequence[str], ready: str, settings: dict[str, str]) -> CeleryProcess:
+        process = self.spawn(name, options, ready, settings)
         process.wait_for(ready)
         return process
 
     def spawn(
         self,
         name: str,
-        arguments: list[str],
+        options: Sequence[str],
+        ready: str,
         settings: dict[str, str],
         more: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> CeleryProcess:
         """Start a process, with `more` in its environment or from another code tree, and don't wait for it."""
         environment = self.environment(settings) | dict(more or {})
-        process = CeleryProcess(name, arguments, environment, directory)
+        process = CeleryProcess(name, options, ready, environment, directory)
         self.resources.callback(process.kill)
         self.processes.append(process)
         return process

@@ -8,13 +8,15 @@ from maintenance.scene import make_due_accounts
 from support.app import AppAccount
 from support.rig import Rig, rig, soon
 
+from ops.stack import WORKERS
+
 DUE, SAVES = 100_000, 12
 
 
 def test_a_save_is_published_within_a_second_while_the_workers_roll_over() -> None:
     with rig() as stack:
         assert stack.database is not None
-        for queue, processes in (("pipeline", 2), ("compute", 2), ("maintenance", 1)):
+        for queue, processes in WORKERS.items():
             stack.worker(queue, processes=processes)
         stack.beat()
         person = AppAccount(stack.database)

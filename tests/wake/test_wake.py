@@ -76,11 +76,11 @@ def test_pool_children_have_no_part_in_the_listeners_connection(
 ) -> None:
     """Those forked after it connected close their copy without ending it."""
     times = worker.count(LISTENING)
-    first = psutil.Process(worker.process.pid).children()
+    first = psutil.Process(worker.pid).children()
     for child in first:
         child.kill()
     assert soon(lambda: not any(child.is_running() for child in first), 10)
-    assert soon(lambda: len(psutil.Process(worker.process.pid).children()) == len(first), 10)
+    assert soon(lambda: len(psutil.Process(worker.pid).children()) == len(first), 10)
     assert soon(lambda: _saved_and_published(person), 6)
     assert worker.count(LISTENING) == times
 

@@ -21,7 +21,7 @@ Target = Callable[[Scene], "tuple[Kept, psutil.Process, str] | None"]
 def _worker(scene: Scene) -> tuple[Kept, psutil.Process, str] | None:
     """Return the main process of a worker that is at a stage."""
     found = _at_a_stage(scene)
-    return found and (found[0], psutil.Process(found[0].process.process.pid), found[2])  # type: ignore[union-attr]
+    return found and (found[0], psutil.Process(found[0].process.pid), found[2])  # type: ignore[union-attr]
 
 
 def _at_a_stage(scene: Scene) -> tuple[Kept, psutil.Process, str] | None:
@@ -51,7 +51,7 @@ def _send(target: Target, number: signal.Signals, scene: Scene) -> Outcome:
     if found is None:
         return Outcome(False, "nobody was at a stage")
     kept, process, stage = found
-    is_main = kept.process is not None and process.pid == kept.process.process.pid
+    is_main = kept.process is not None and process.pid == kept.process.pid
     kept.asked_to_end = kept.asked_to_end or is_main
     in_flight = scene.watch.has_work() if stage == "firing" else True
     with suppress(psutil.NoSuchProcess):
