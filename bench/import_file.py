@@ -26,7 +26,8 @@ from sqlalchemy.pool import NullPool
 
 from bench.report import Measured, print_report
 from embedded.postgres import PostgresServer
-from ops.importing import import_history, read_history
+from importers.formats import read_history
+from importers.saving import import_history
 from sql.migrate import migrate
 
 SIZES = (25_000, 100_000)

@@ -14,8 +14,16 @@ from importers.cells import shown
 from importers.csv_records import TextFile, text_file
 from importers.header import Format, has_columns, signature
 from importers.history import ParsedHistory
+from importers.spool import temporary_space
 
 AUTO, CSV = "auto", "csv"
+WODUP, CATALOG, MEETS = "wodup", "catalog", "meets"
+NO_HISTORIES: Mapping[str, str] = {
+    WODUP: "a WodUp batch",
+    CATALOG: "a list of exercises",
+    MEETS: "a list of meet results",
+}
+"""What can be imported and is not a history of sessions that is read here."""
 _MOST_LETTERS_OF_SOURCE = 100
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
@@ -51,14 +59,33 @@ _KNOWN_BUT_NOT_READ: Mapping[str, re.Pattern[str]] = {
 _EXPECTED = "an export of Strong, Hevy, FitNotes or Fitbod"
 
 
-def read_history(
+def read_history(path: Path, format: str, unit: str | None) -> ParsedHistory:
+    """Read the whole file. Raises as `read_with_source`."""
+    return read_with_source(path, format, unit)[1]
+
+
+def read_with_source(
     path: Path, format: str, unit: str | None, columns: str | None = None, source: str | None = None
 ) -> tuple[str, ParsedHistory]:
     """Read the whole file, and return the source that its sessions are stored under, and the history.
 
-    `format` is one of `HISTORIES` or `AUTO`. Raises OperatorError where the file is not of it, or an option does not
-    belong to it.
+    `format` is one of `HISTORIES` or `AUTO`. Raises OperatorError where it is unknown, the file is not of it, an option
+    does not belong to it, or there is no room for temporary files.
     """
+    if format in NO_HISTORIES:
+        raise OperatorError(
+            f"{NO_HISTORIES[format]} is no history: import it with stats-refresh import --format {format}"
+        )
+    if format not in (AUTO, *HISTORIES):
+        known = " or ".join([*HISTORIES, *NO_HISTORIES, AUTO])
+        raise OperatorError(f'unknown format "{format}": pass --format {known}')
+    with temporary_space():
+        return _read(path, format, unit, columns, source)
+
+
+def _read(
+    path: Path, format: str, unit: str | None, columns: str | None, source: str | None
+) -> tuple[str, ParsedHistory]:
     refuse_foreign_options(format, columns, source)
     if format == CSV:
         named = generic_csv.columns_option(columns)

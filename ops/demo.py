@@ -15,11 +15,12 @@ from core.config import Config, config
 from core.errors import OperatorError, StackFailed
 from core.processes import wait_until
 from embedded.supervisor import StopRequested
+from importers.formats import read_with_source
 from importers.history import ParsedHistory
 from importers.units import UnitMissing
 from ops.discovery import shown_url
 from ops.freshness import Freshness, freshness
-from ops.importing import import_and_report, read_with_source
+from ops.importing import import_and_report
 from ops.printing import Column, Table, say, terminal
 from ops.sample_history import sample_history
 from ops.stack import running_stack

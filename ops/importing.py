@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,27 +17,9 @@ from core.config import database_url as parse_database_url
 from core.errors import OperatorError
 from importers import catalog, formats, meets, wodup
 from importers.history import ParsedHistory
-from importers.saving import ImportReport, Progress, import_history, time_zone
+from importers.saving import ImportReport, import_history, time_zone
 from importers.spool import temporary_space
 from ops.import_report import print_lines, report_lines, report_of
-
-__all__ = [
-    "ImportReport",
-    "Progress",
-    "import_and_report",
-    "import_file",
-    "import_history",
-    "read_history",
-    "read_with_source",
-]
-
-WODUP, CATALOG, MEETS = "wodup", "catalog", "meets"
-_NO_HISTORIES: Mapping[str, str] = {
-    WODUP: "a WodUp batch",
-    CATALOG: "a list of exercises",
-    MEETS: "a list of meet results",
-}
-"""What can be imported and is not a history of sessions that is read here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +59,24 @@ def import_file(
     interrupted, and where nothing of the file could be stored.
     """
     time_zone(timezone)
-    if lifter is not None and format != MEETS:
-        raise OperatorError(f"--lifter is only for --format {MEETS}")
+    if lifter is not None and format != formats.MEETS:
+        raise OperatorError(f"--lifter is only for --format {formats.MEETS}")
     manner = Manner(timezone, keep=keep, dry_run=dry_run, verbose=verbose)
     formats.refuse_foreign_options(format, columns, source)
     if format == formats.AUTO:
         format = formats.recognised_file(file)
-    if (keep or dry_run) and format in _NO_HISTORIES:
-        raise OperatorError(f"--keep and --dry-run are for histories; this is {_NO_HISTORIES[format]}")
-    if format == CATALOG:
+    if (keep or dry_run) and format in formats.NO_HISTORIES:
+        raise OperatorError(f"--keep and --dry-run are for histories; this is {formats.NO_HISTORIES[format]}")
+    if format == formats.CATALOG:
         if user is not None:
             raise OperatorError("the exercises of the catalog belong to no account: leave --user out")
         _import_catalog(file, unit, database_url)
         return
     if user is None:
         raise OperatorError("pass --user with the account that the file belongs to")
-    if format == WODUP:
+    if format == formats.WODUP:
         _import_wodup(file, unit, user, database_url)
-    elif format == MEETS:
+    elif format == formats.MEETS:
         _import_meets(file, unit, user, lifter, database_url)
     else:
         _import_history(file, format, unit, user, manner, database_url, columns, source)
@@ -134,7 +116,7 @@ def _import_history(
     columns: str | None,
     source: str | None,
 ) -> None:
-    provider, history = read_with_source(file, format, unit, columns, source)
+    provider, history = formats.read_with_source(file, format, unit, columns, source)
     with _engine(database_url) as engine, _printing(file):
         report = import_and_report(engine, user, provider, history, manner)
     left = report.sessions_already_there + report.sessions_differing
@@ -170,29 +152,6 @@ def _printing(file: Path) -> Iterator[None]:
             f"{file}: what becomes of it cannot be printed ({error.strerror}); what was saved stays,"
             " and the same command continues from there"
         ) from error
-
-
-def read_history(file: Path, format: str, unit: str | None) -> ParsedHistory:
-    """Read the whole `file`. Raises as `read_with_source`."""
-    return read_with_source(file, format, unit)[1]
-
-
-def read_with_source(
-    file: Path, format: str, unit: str | None, columns: str | None = None, source: str | None = None
-) -> tuple[str, ParsedHistory]:
-    """Read the whole `file`, and return the source that its sessions have, and the history.
-
-    Raises OperatorError where `format` is unknown, the file is not of it, or there is no room for temporary files.
-    """
-    if format in _NO_HISTORIES:
-        raise OperatorError(
-            f"{_NO_HISTORIES[format]} is no history: import it with stats-refresh import --format {format}"
-        )
-    if format not in (formats.AUTO, *formats.HISTORIES):
-        known = " or ".join([*formats.HISTORIES, *_NO_HISTORIES, formats.AUTO])
-        raise OperatorError(f'unknown format "{format}": pass --format {known}')
-    with temporary_space():
-        return formats.read_history(file, format, unit, columns, source)
 
 
 def import_and_report(

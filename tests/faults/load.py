@@ -28,7 +28,8 @@ from support.app import AppAccount, Json
 
 from core.errors import OperatorError
 from faults.history import Promise
-from ops.importing import import_history, read_history
+from importers.formats import read_history
+from importers.saving import import_history
 
 NAMES = ("Squat", "Bench", "Row", "Pull Up", "Press")
 STRONG_HEADER = (

@@ -9,8 +9,9 @@ from uuid import uuid4
 import pytest
 from support.histories import adds_up, block, history, lift, session, stored_sessions
 
+from importers.formats import read_history
 from importers.history import ImportedSet
-from ops.importing import import_history, read_history
+from importers.saving import import_history
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import OperatorError
-from importers.formats import read_history
+from importers.formats import read_with_source
 from importers.history import ParsedHistory
 
 NAMES = st.sampled_from(["Bench", "Pull Up (Assisted)", "Plank", "Leg Press", "Run", "Übung, 臥推"])
@@ -139,7 +139,7 @@ def parsed(folder: Path, format: str, rows: list[Set | str]) -> tuple[ParsedHist
     path = folder / f"{format}.csv"
     path.write_text(content, encoding="utf-8")
     columns = COLUMNS if format == "csv" else None
-    return read_history(path, format, None, columns)[1], lines
+    return read_with_source(path, format, None, columns)[1], lines
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from core.errors import OperatorError
-from importers.formats import AUTO, read_history, recognised_file
+from importers.formats import AUTO, read_with_source, recognised_file
 from ops.importing import import_file
 
 STRONG = "Date,Workout Name,Exercise Name,Set Order,Weight,Reps\n2026-03-03 18:30:00,Push,Bench,1,60,8\n"
@@ -47,7 +47,7 @@ def write(tmp_path):
     ],
 )  # fmt: skip
 def test_a_history_is_recognised_by_its_columns(write, content, source):
-    found, history = read_history(write(content), AUTO, "kg")
+    found, history = read_with_source(write(content), AUTO, "kg")
     assert (found, history.taken, len(history.skipped)) == (source, 1, 0)
     assert recognised_file(write(content)) == source
 
@@ -70,7 +70,7 @@ def test_real_files_are_recognised(real_file, name, format):
 def test_what_is_no_history_is_recognised_too(write):
     assert recognised_file(write('{"id": "batch-17"}')) == "wodup"
     with pytest.raises(OperatorError, match="is no history: pass --format wodup"):
-        read_history(write('{"id": "batch-17"}'), AUTO, None)
+        read_with_source(write('{"id": "batch-17"}'), AUTO, None)
 
 
 def test_a_pipe_is_recognised_while_it_is_read(tmp_path):
@@ -79,7 +79,7 @@ def test_a_pipe_is_recognised_while_it_is_read(tmp_path):
     assert recognised_file(pipe) == AUTO
     writer = threading.Thread(target=pipe.write_bytes, args=[HEVY.encode()])
     writer.start()
-    source, history = read_history(pipe, AUTO, None)
+    source, history = read_with_source(pipe, AUTO, None)
     writer.join()
     assert (source, history.taken) == ("hevy", 1)
 
@@ -119,7 +119,7 @@ def test_an_app_that_is_known_but_not_read_is_named_with_the_way_that_works(writ
 def test_what_is_no_export_is_refused_in_one_line(write, content, problem, format):
     columns = "date=Date,exercise=Exercise,reps=Reps" if format == "csv" else None
     with pytest.raises(OperatorError) as refused:
-        read_history(write(content), format, "kg", columns)
+        read_with_source(write(content), format, "kg", columns)
     assert "\n" not in str(refused.value)
     if format == AUTO or not str(content).startswith("Day"):
         assert problem in str(refused.value)
@@ -166,7 +166,7 @@ COLUMNS = "date=Day,exercise=Lift,weight=Kilos,reps=Times"
 
 
 def test_a_file_whose_columns_the_caller_names(write):
-    source, history = read_history(write(OWN), "csv", "kg", COLUMNS)
+    source, history = read_with_source(write(OWN), "csv", "kg", COLUMNS)
     assert source == "csv"
     first, second = history.sessions
     assert (first.session_date, first.started_at_local, first.title) == (date(2026, 3, 3), None, None)
@@ -184,7 +184,7 @@ def test_every_column(write):
         "date=When,time=Clock,title=Plan,exercise=What,weight=Load (lbs),reps=Reps,distance=Way,distance_unit=Way Unit,"
         "duration=Long,set_type=Kind,rpe=Effort,notes=Text"
     )
-    source, history = read_history(write(content), "csv", None, columns, "my-app")
+    source, history = read_with_source(write(content), "csv", None, columns, "my-app")
     assert source == "my-app"
     [session] = history.sessions
     assert (session.title, session.started_at_local) == ("Push", datetime(2026, 3, 3, 18, 30))
@@ -203,7 +203,7 @@ def test_every_column(write):
 
 def test_each_row_has_its_own_unit(write):
     content = "Day,Lift,Load,Unit\n2026-03-03,Bench,100,kg\n2026-03-03,Bench,225,lbs\n2026-03-03,Bench,9,st\n"
-    _, history = read_history(write(content), "csv", None, "date=day,exercise=lift,weight=load,unit=unit")
+    _, history = read_with_source(write(content), "csv", None, "date=day,exercise=lift,weight=load,unit=unit")
     assert [a_set.weight_kg for session in history.sessions for a_set in session.sets()] == [
         100,
         Decimal("102.06"),
@@ -213,13 +213,13 @@ def test_each_row_has_its_own_unit(write):
 
 def test_sets_with_times_of_their_own_are_one_workout(write):
     lines = "\n".join(f"2026-03-03 {at},Bench,60,8" for at in ("18:30", "18:33", "21:32", "08:00"))
-    _, history = read_history(write(f"Day,Lift,Kilos,Times\n{lines}\n"), "csv", "kg", COLUMNS)
+    _, history = read_with_source(write(f"Day,Lift,Kilos,Times\n{lines}\n"), "csv", "kg", COLUMNS)
     assert sorted((s.started_at_local.hour, len([*s.sets()])) for s in history.sessions) == [(8, 1), (18, 3)]
 
 
 def test_a_name_with_a_comma_stands_in_quotes(write):
     content = 'Day,Lift,"Load, kg",Times\n2026-03-03,Bench,60,8\n'
-    _, history = read_history(
+    _, history = read_with_source(
         write(content), "csv", "kg", 'date=Day,exercise=Lift,"weight=Load, kg",reps=Times'
     )
     assert history.taken == 1
@@ -227,7 +227,7 @@ def test_a_name_with_a_comma_stands_in_quotes(write):
 
 @pytest.mark.parametrize("unit", [None, "kg"])
 def test_a_column_named_after_its_unit_says_it(write, unit):
-    _, history = read_history(
+    _, history = read_with_source(
         write("Day,Lift,kg\n2026-03-03,Bench,60\n"), "csv", unit, "date=Day,exercise=Lift,weight=kg"
     )
     assert history.taken == 1
@@ -247,7 +247,7 @@ def test_a_column_named_after_its_unit_says_it(write, unit):
 def test_units_of_distances_and_durations(write, distance, duration, metres, seconds):
     content = f"Day,Lift,{distance},{duration}\n2026-03-03,Run,2,90\n2026-03-03,Run,2,1:30\n"
     columns = f"date=Day,exercise=Lift,distance={distance},duration={duration}"
-    _, history = read_history(write(content), "csv", "kg", columns)
+    _, history = read_with_source(write(content), "csv", "kg", columns)
     first, second = (a_set for session in history.sessions for a_set in session.sets())
     assert (first.distance_m, first.duration_seconds) == (metres, seconds)
     assert second.duration_seconds == 90
@@ -257,7 +257,7 @@ def test_units_of_distances_and_durations(write, distance, duration, metres, sec
 @pytest.mark.parametrize(("distance", "duration"), [("Way (leagues)", "Long"), ("Way", "Long (fortnights)")])
 def test_an_unknown_unit_is_refused(write, distance, duration):
     with pytest.raises(OperatorError, match=r'in "(leagues|fortnights)", not a known unit'):
-        read_history(
+        read_with_source(
             write(f"Day,Lift,{distance},{duration}\n2026-03-03,Run,2,90\n"),
             "csv",
             "kg",
@@ -282,12 +282,12 @@ def test_an_unknown_unit_is_refused(write, distance, duration):
 )
 def test_options_that_cannot_be_followed(write, columns, source, problem):
     with pytest.raises(OperatorError, match=problem):
-        read_history(write(OWN), "csv", "kg", columns, source)
+        read_with_source(write(OWN), "csv", "kg", columns, source)
 
 
 def test_a_unit_is_never_guessed(write):
     with pytest.raises(OperatorError, match="does not say its weight unit"):
-        read_history(write(OWN), "csv", None, COLUMNS)
+        read_with_source(write(OWN), "csv", None, COLUMNS)
 
 
 @pytest.mark.parametrize(("option", "value"), [("columns", COLUMNS), ("source", "mine"), ("source", "")])
@@ -302,7 +302,7 @@ def test_options_of_csv_are_for_csv_alone(write, format, option, value):
 )
 def test_kinds_of_sets_in_any_file(write, kind, is_set):
     content = f"Day,Lift,Long,Kind\n2026-03-03,Plank,60,1\n2026-03-03,Plank,90,{kind}\n"
-    _, history = read_history(
+    _, history = read_with_source(
         write(content), "csv", None, "date=Day,exercise=Lift,duration=Long,set_type=Kind"
     )
     assert history.taken == (2 if is_set else 1)
@@ -319,6 +319,6 @@ def test_kinds_of_sets_in_any_file(write, kind, is_set):
     ],
 )
 def test_a_broken_row_is_skipped_and_the_rest_goes_in(write, line, reason):
-    _, history = read_history(write(f"{OWN}{line}\n"), "csv", "kg", COLUMNS)
+    _, history = read_with_source(write(f"{OWN}{line}\n"), "csv", "kg", COLUMNS)
     assert [(row.line, row.reason) for row in history.skipped] == [(4, reason)]
     assert history.taken == 2

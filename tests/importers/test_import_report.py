@@ -11,10 +11,12 @@ from rich.console import Console
 from sqlalchemy import create_engine
 
 from core.errors import OperatorError
+from importers.formats import read_history
 from importers.history import NOT_A_SET, ParsedHistory, Remark, SkippedRow, Typo
+from importers.saving import ImportReport
 from importers.spool import SkippedRows
 from ops.import_report import report_lines
-from ops.importing import ImportReport, import_and_report, import_file, read_history
+from ops.importing import import_and_report, import_file
 from ops.sample_history import sample_history
 
 USER = UUID("00000000-0000-4000-8000-000000000001")

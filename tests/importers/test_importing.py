@@ -23,9 +23,10 @@ from support.histories import (
 )
 
 from core.errors import OperatorError
+from importers.formats import read_history
 from importers.history import ImportedSet, ParsedHistory
-from importers.saving import MOST_SESSIONS
-from ops.importing import import_and_report, import_file, import_history, read_history
+from importers.saving import MOST_SESSIONS, import_history
+from ops.importing import import_and_report, import_file
 from ops.sample_history import PROVIDER, sample_history
 
 DAY2 = DAY + timedelta(days=1)

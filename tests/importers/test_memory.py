@@ -15,10 +15,10 @@ from uuid import uuid4
 import pytest
 
 from importers import fitbod, fitnotes, hevy, strong
-from importers.formats import read_history
+from importers.formats import read_with_source
 from importers.history import ParsedHistory
+from importers.saving import import_history
 from ops.import_report import report_lines
-from ops.importing import import_history
 
 ROWS = 1_000
 TIMES = 8
@@ -88,7 +88,9 @@ def write_own(path: Path, rows: int) -> None:
 
 
 def parse_own(path: Path, unit: str) -> ParsedHistory:
-    return read_history(path, "csv", unit, "date=when,exercise=lift,weight=load,reps=times,set_type=kind")[1]
+    return read_with_source(
+        path, "csv", unit, "date=when,exercise=lift,weight=load,reps=times,set_type=kind"
+    )[1]
 
 
 def write(path: Path, columns: str, rows: Iterator[list[object]]) -> None:

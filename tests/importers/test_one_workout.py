@@ -9,7 +9,8 @@ import pytest
 from support.app import AppAccount, Stages
 from support.histories import stored_sets
 
-from ops.importing import import_history, read_history
+from importers.formats import read_history
+from importers.saving import import_history
 
 STRONG = (
     "Date,Workout Name,Duration,Exercise Name,Set Order,Weight,Reps,Distance,Seconds,Notes,Workout Notes,RPE"

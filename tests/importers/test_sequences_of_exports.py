@@ -18,7 +18,7 @@ from support.app import AppAccount, Stages
 from support.histories import stored_sets
 
 from importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
-from ops.importing import import_history
+from importers.saving import import_history
 
 NAMES = ("Squat", "Bench", "Row")
 SHIFTS = (-11 * 60, -60, -30, 15, 60, 9 * 60, 24 * 60)

@@ -15,8 +15,7 @@ import pytest
 from support.histories import block, history, lift, numbered_sessions, session, stored_sessions
 
 from core.errors import OperatorError
-from importers.saving import MOST_SESSIONS
-from ops.importing import import_history
+from importers.saving import MOST_SESSIONS, import_history
 
 ROOT = Path(__file__).resolve().parents[2]
 

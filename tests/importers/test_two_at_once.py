@@ -14,8 +14,7 @@ from support.histories import block, history, lift, session, stored_sessions
 
 from core.processes import wait_until
 from importers.history import ParsedHistory
-from importers.saving import MOST_SESSIONS, ImportReport
-from ops.importing import import_history
+from importers.saving import MOST_SESSIONS, ImportReport, import_history
 
 WORKOUTS = 3 * MOST_SESSIONS
 HOLDERS = """

@@ -31,7 +31,7 @@ from support.app import AppAccount, Json, Stages
 from support.published import published_rows
 
 from importers.history import ImportedBlock, ImportedSession, ImportedSet, ParsedHistory
-from ops.importing import import_history
+from importers.saving import import_history
 
 USUAL_HISTORIES = 60
 HISTORIES = int(os.environ.get("STATS_REFRESH_RANDOM_HISTORIES", USUAL_HISTORIES))

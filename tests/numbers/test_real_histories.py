@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ops.importing import import_history, read_history
+from importers.formats import read_history
+from importers.saving import import_history
 from ops.sample_history import PROVIDER, sample_history
 
 
