@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from bench.report import Measured, print_report
 from embedded.postgres import PostgresServer
+from schedules.entries import STAGE_ENTRIES
 from sql.migrate import migrate
 from tasks.maintenance import PURGE
 from tasks.transaction import Answer, run_stage
@@ -27,9 +28,7 @@ MIB = 1024 * 1024
 _HISTORY = text("""
     insert into public.cron_run_history (job_name, task_id, worker, status, response, started_at, ended_at)
     select
-        (array[
-            'lift-guild-stats-refresh', 'barbelic-stats-projection-compute', 'barbelic-stats-projection-publish'
-        ])[n % 3 + 1],
+        (cast(:entries as text[]))[n % 3 + 1],
         gen_random_uuid()::text, 'pipeline@worker-1', case when n % 500 = 0 then 'failed' else 'succeeded' end,
         '{"response": "idle"}', t.at, t.at + interval '12 ms'
     from generate_series(1, :rows) n,
@@ -44,7 +43,7 @@ def run(arguments: Sequence[str]) -> list[Measured]:
         engine = create_engine(server.url(), poolclass=NullPool)
         migrate(engine)
         with engine.begin() as connection:
-            connection.execute(_HISTORY, {"rows": rows})
+            connection.execute(_HISTORY, {"rows": rows, "entries": [entry.name for entry in STAGE_ENTRIES]})
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("vacuum analyze public.cron_run_history"))
         return [

@@ -15,6 +15,7 @@ from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
 from core.errors import OperatorError
+from core.stages import STAGES
 from ops.database_errors import operator_error
 
 app = typer.Typer(
@@ -150,7 +151,7 @@ Entry = Annotated[
         help="A name from `schedule list`, or short: its task (claim), or words that no other name has (rollover).",
     ),
 ]
-Stage = Annotated[str, typer.Argument(help="claim, compute, publish, maintenance or all.")]
+Stage = Annotated[str, typer.Argument(help=f"{', '.join(STAGES)} or all.")]
 
 
 @jobs.command("list")

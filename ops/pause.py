@@ -5,10 +5,9 @@ from __future__ import annotations
 from sqlalchemy import text
 
 from core.errors import OperatorError
+from core.stages import STAGES
 from ops.printing import say
 from ops.service_calls import as_service
-
-STAGES = ("claim", "compute", "publish", "maintenance")
 
 _PAUSE = text("select public.pause_stats_stages_v1(cast(:stages as text[]), :paused)")
 

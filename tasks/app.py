@@ -8,6 +8,7 @@ from celery.signals import beat_init, celeryd_init, worker_process_init
 from core.broker import TRANSPORT_OPTIONS, public_broker_url
 from core.config import config
 from core.processes import die_with_parent
+from schedules.entries import ENTRIES
 from schedules.settings import redbeat_settings
 from tasks.envelopes import TASK_TIME_LIMIT
 from tasks.listener import ListenerStep
@@ -37,17 +38,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     task_create_missing_queues=True,
     task_default_queue="pipeline",
-    task_routes={
-        "stats.claim": {"queue": "pipeline"},
-        # A queue of its own: a minute of compute must not hold up claim and publish.
-        "stats.compute": {"queue": "compute"},
-        "stats.publish": {"queue": "pipeline"},
-        # And one for pages, so that a backlog of them never delays a save.
-        **{
-            f"stats.{page}": {"queue": "maintenance"}
-            for page in ("purge_history", "rollover", "repair", "catalog")
-        },
-    },
+    task_routes={entry.task: {"queue": entry.queue} for entry in ENTRIES},
     # Above every statement budget, below the lease: budget 60 s < soft 90 s < hard 120 s < lease 300 s.
     task_soft_time_limit=90,
     task_time_limit=TASK_TIME_LIMIT,

@@ -15,11 +15,12 @@ from redis import RedisError
 
 from core.redis_client import quick_redis
 from schedules.counters import Reason, count
+from schedules.entries import STAGE_ENTRIES
 from tasks.beats import entry_of
 
 logger = logging.getLogger(__name__)
 
-_STAGES = ("stats.claim", "stats.compute", "stats.publish")
+_STAGES = tuple(entry.task for entry in STAGE_ENTRIES)
 """What beats every second. The pages of the minutes have their lines also where there was nothing to do."""
 _NO_WORK = re.compile(r"'response': '(idle|at_capacity|paused|overlap)'")
 """In the text that Celery's line of a successful task makes of its answer."""

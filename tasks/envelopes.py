@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 from kombu.utils.json import loads
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from schedules.entries import ENTRY_HEADER
+
 TASK_TIME_LIMIT = 120
 """Celery's hard limit for a task, in seconds; a message may ask for less."""
 _LONGEST_TASK_MESSAGE = 64 * 1024
@@ -126,7 +128,7 @@ class _TaskHeaders(_NoCompression, _Embedded):
     stamped_headers: list[str] | None = None
     stamps: dict[str, Any] | None = None
     headers: dict[str, Any] | None = None
-    stats_entry: str | None = None
+    stats_entry: Annotated[str | None, Field(alias=ENTRY_HEADER)] = None
     argsrepr: str | None = None
     kwargsrepr: str | None = None
 

@@ -9,9 +9,10 @@ from celery import Task
 from sqlalchemy import TextClause
 
 from core.database import engine
+from core.stages import Stage
 from tasks.beat_counts import count_beat
 from tasks.beats import beat_run
-from tasks.transaction import Answer, Stage, run_stage
+from tasks.transaction import Answer, run_stage
 
 
 class StageFailed(Exception):

@@ -6,9 +6,10 @@ from celery import Task
 from sqlalchemy import text
 
 from core.config import config
+from core.stages import Stage
 from tasks.app import app
 from tasks.execution import StageFailed, execute
-from tasks.transaction import Answer, Stage
+from tasks.transaction import Answer
 from tasks.wake import follow_ups, send
 
 CLAIM = text("select public.stats_projection_claim_v1(:lock_owner)")

@@ -11,12 +11,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Engine, TextClause, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from core.stages import Stage
 from tasks import beats
 from tasks.beats import BeatRun
 
@@ -24,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
 """What a stage's SQL function returns: `response` and its details."""
-Stage = Literal["claim", "compute", "publish", "maintenance"]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from tasks.transaction import Answer, Stage
+from core.stages import Stage
+from tasks.transaction import Answer
 
 logger = logging.getLogger(__name__)
 
