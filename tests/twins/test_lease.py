@@ -113,11 +113,6 @@ TWINS: dict[str, Twin] = {
         "enable trigger",
         "test_fence.py::test_a_repair_script_is_refused_while_the_lease_lives[replica]",
     ),
-    "a lease that is not renewed": _lease(
-        "* interval '1 second'",
-        "* interval '0 second'",
-        "test_doubled_messages.py::test_a_stage_renews_its_lease[compute]",
-    ),
     "a run taken by a beat while it backs off": Twin(
         "pipeline/take_run.sql",
         "and r.retry_not_before is null",

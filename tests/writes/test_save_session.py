@@ -140,7 +140,7 @@ PROMISES = {
 def test_a_write_is_promised_to_be_known_for_as_long_as_its_receipt_is_kept(file):
     purge = (ROOT / "sql/functions/maintenance/purge.sql").read_text()
     [days] = re.findall(
-        r"from public.stats_mutation_receipts o\s+where o.created_at < now\(\) - interval '(\d+ days)'", purge
+        r"from public.stats_mutation_receipts o\s+where o.created_at < p_now - interval '(\d+ days)'", purge
     )
     [promise] = re.findall(PROMISES[file], (ROOT / file).read_text(), flags=re.DOTALL)
     assert days in promise
