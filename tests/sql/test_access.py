@@ -113,10 +113,16 @@ GUARDED_BY_THEMSELVES = {
 
 SEARCH_PATH = "search_path=pg_catalog, pg_temp"
 BY_INDEX = {"enable_seqscan=off", "jit=off"}
+PLANNED_ONCE = "plan_cache_mode=force_generic_plan"
 OTHER_SETTINGS = {
     "stats_projection_claim_v1(text)": {"enable_sort=off", "enable_bitmapscan=off", *BY_INDEX},
-    "stats_projection_compute_v1(uuid,uuid,integer)": BY_INDEX,
-    "stats_projection_publish_v1(uuid,uuid)": BY_INDEX,
+    "stats_projection_compute_v1(uuid,uuid,integer)": {PLANNED_ONCE, *BY_INDEX},
+    "stats_projection_publish_v1(uuid,uuid)": {
+        PLANNED_ONCE,
+        "enable_hashjoin=off",
+        "enable_mergejoin=off",
+        *BY_INDEX,
+    },
 }
 """What a function sets besides its search_path: planner settings alone, none that lifts a restriction."""
 
