@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from psycopg2 import errors
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import ProgrammingError
 
 from sql.script import run_script
 
@@ -73,7 +75,7 @@ def apply_functions(connection: Connection, *, schema_changed: bool = False) -> 
         due.add(_GRANTS)
     if schema_changed:
         due |= {_POLICIES, OWNER_POLICIES}
-    changed = [file for file in files if file.name in due]
+    changed = _with_other_signatures(files, due)
     # Bodies may name functions of a later file.
     connection.execute(text("set local check_function_bodies = off"))
     for file in changed:
@@ -82,15 +84,41 @@ def apply_functions(connection: Connection, *, schema_changed: bool = False) -> 
         _apply(connection, file)
     _drop_left_over_functions(connection, files, changed)
     for file in files:
-        if file.name in due and file.name.startswith("access/"):
+        if file in changed and file.name.startswith("access/"):
             _apply(connection, file)
         elif file.name in (_GRANTS, OWNER_POLICIES):
             run_script(connection, file.text)
     return [file.name for file in changed]
 
 
+def _with_other_signatures(files: list[SqlFile], due: set[str]) -> list[SqlFile]:
+    """Return the files that are `due` and those that create other signatures of the same functions.
+
+    Of a function that is created anew, signatures that were not are dropped.
+    """
+    changed = [file for file in files if file.name in due]
+    while True:
+        names = set(created_names(changed))
+        more = [file for file in files if file in changed or names & set(created_names([file]))]
+        if more == changed:
+            return changed
+        changed = more
+
+
 def _apply(connection: Connection, file: SqlFile) -> None:
-    run_script(connection, file.text)
+    """Apply `file` and note that it was.
+
+    CREATE OR REPLACE keeps a function's identity, which a call that is under way may hold. It refuses a function that
+    returns something else than it did, or names its arguments otherwise; only then the file's functions are dropped.
+    """
+    try:
+        with connection.begin_nested():
+            run_script(connection, file.text)
+    except ProgrammingError as error:
+        if not isinstance(error.orig, errors.InvalidFunctionDefinition):
+            raise
+        _drop_private_functions(connection, file)
+        run_script(connection, file.text)
     connection.execute(
         text(
             f"insert into {_APPLIED} values (:name, :sha256, now())"
@@ -100,10 +128,28 @@ def _apply(connection: Connection, file: SqlFile) -> None:
     )
 
 
+def _drop_private_functions(connection: Connection, file: SqlFile) -> None:
+    """Drop the private functions that `file` creates, except for those that a trigger or a policy needs."""
+    _drop(
+        connection,
+        """
+            select p.oid::pg_catalog.regprocedure::text
+            from pg_catalog.pg_proc p
+            where p.pronamespace = 'stats_private'::regnamespace
+                and 'stats_private.' || p.proname = any (:created)
+                and not exists (
+                    select from pg_catalog.pg_depend d
+                    where d.refclassid = 'pg_catalog.pg_proc'::regclass and d.refobjid = p.oid)
+        """,
+        created=created_names([file]),
+    )
+
+
 def _drop_left_over_functions(connection: Connection, files: list[SqlFile], changed: list[SqlFile]) -> None:
     """Drop our functions that no file names, and other signatures of those that were just created."""
-    left_over = connection.scalars(
-        text("""
+    _drop(
+        connection,
+        """
             select p.oid::pg_catalog.regprocedure::text
             from pg_catalog.pg_proc p
             cross join lateral (select p.pronamespace::pg_catalog.regnamespace || '.' || p.proname as name) n
@@ -111,13 +157,17 @@ def _drop_left_over_functions(connection: Connection, files: list[SqlFile], chan
                 and p.proowner = (select r.oid from pg_catalog.pg_roles r where r.rolname = current_user)
                 and (
                     n.name <> all (:all_names)
-                    -- Its name was created in this transaction, this signature was not.
-                    or (n.name = any (:created) and p.xmin <> pg_catalog.pg_current_xact_id()::pg_catalog.xid)
+                    -- Its name was created in this transaction, this signature was not: it is older.
+                    or (n.name = any (:created) and pg_catalog.age(p.xmin) > 0)
                 )
-        """),
-        {"all_names": created_names(files), "created": created_names(changed)},
+        """,
+        all_names=created_names(files),
+        created=created_names(changed),
     )
-    for signature in left_over.all():
+
+
+def _drop(connection: Connection, signatures: str, **names: list[str]) -> None:
+    for signature in connection.scalars(text(signatures), names).all():
         connection.execute(text(f"drop function {signature}"))
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -14,9 +17,11 @@ from reckoning.compare import assert_account_equals_reckoning
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 from support.app import Stages
-from support.schema import describe
+from support.previous_release import no_history, previous_release
+from support.schema import describe, describe_functions
 from support.servers import LOGIN, TestServer, administrator, create_login
 
+from sql.functions import apply_functions, sql_files
 from sql.migrate import alembic_config, migrate
 from sql.roles import OWNER, create_roles
 
@@ -105,6 +110,7 @@ def test_an_earlier_step_becomes_this_release_and_every_account_right(upgraded, 
         create_engine(database.admin_engine.url, poolclass=NullPool).connect() as other,
     ):
         assert describe(one) == describe(other)
+        assert describe_functions(one) == describe_functions(other)
     assert migrated.admin("select publish_budget_ms from public.stats_projection_worker_settings") == [
         (5000,)
     ]
@@ -126,6 +132,82 @@ def test_an_earlier_step_becomes_this_release_and_every_account_right(upgraded, 
             assert_account_equals_reckoning(connection, user)
     due = migrated.admin("select user_id from public.user_pr_overview_rollover_state")
     assert {user for (user,) in due} == set(users.values())
+
+
+def test_the_release_before_becomes_this_one(postgres_server: TestServer, database):
+    """With the functions that it had; what a step alone leaves behind has those of this release."""
+    if (reason := no_history()) is not None:
+        pytest.skip(reason)
+    name = f"stats_refresh_test_{os.getpid()}_before"
+    create_login(postgres_server)
+    with administrator(postgres_server).connect() as connection:
+        connection.execute(text(f"create database {name}"))
+        try:
+            url = postgres_server.url(name)
+            subprocess.run([sys.executable, "-c", _MIGRATE, url], cwd=previous_release(), check=True)
+            engine = create_engine(url, poolclass=NullPool)
+            assert migrate(engine).functions
+            with engine.connect() as one, database.admin_engine.connect() as other:
+                assert describe(one) == describe(other)
+                assert describe_functions(one) == describe_functions(other)
+        finally:
+            connection.execute(text(f"drop database {name} with (force)"))
+
+
+_MIGRATE = """
+import sys
+from sqlalchemy import NullPool, create_engine
+from sql.migrate import migrate
+migrate(create_engine(sys.argv[1], poolclass=NullPool))
+"""
+
+
+def test_private_functions_that_answered_something_else_are_replaced(database):
+    """As a function of an earlier release may have, which CREATE OR REPLACE refuses to change."""
+    with as_owner(database) as connection:
+        before = describe_functions(connection)
+        private = connection.execute(text(_FREE_PRIVATE_FUNCTIONS)).all()
+        assert len(private) > 150
+        for signature, name, arguments in private:
+            connection.execute(text(f"drop function {signature}"))
+            connection.exec_driver_sql(
+                f"create function {name}({arguments}) returns bit language sql as 'select null::bit'"
+            )
+        connection.execute(text("update stats_private.applied_sql_files set sha256 = ''"))
+        apply_functions(connection)
+        assert describe_functions(connection) == before
+
+
+_FREE_PRIVATE_FUNCTIONS = """
+    select p.oid::regprocedure::text, p.oid::regproc::text, pg_catalog.oidvectortypes(p.proargtypes)
+    from pg_catalog.pg_proc p
+    where p.pronamespace = 'stats_private'::regnamespace
+        and not exists (
+            select from pg_catalog.pg_depend d
+            where d.refclassid = 'pg_catalog.pg_proc'::regclass and d.refobjid = p.oid)
+"""
+"""Those that no trigger and no policy needs."""
+
+
+def test_any_one_file_may_change_alone(database):
+    """A function may have signatures in several files; those of an unchanged one stay."""
+    with as_owner(database) as connection:
+        before = describe_functions(connection)
+        for file in sql_files():
+            connection.execute(
+                text("update stats_private.applied_sql_files set sha256 = '' where name = :name"),
+                {"name": file.name},
+            )
+            assert file.name in apply_functions(connection)
+        assert describe_functions(connection) == before
+
+
+@contextmanager
+def as_owner(database: Database) -> Iterator[Connection]:
+    """Yield a connection that acts as the owner, and roll back what it did."""
+    with database.admin_engine.connect() as connection:
+        connection.execute(text(f"set local role {OWNER}"))
+        yield connection
 
 
 @pytest.mark.parametrize("upgraded", [step for step in STEPS[:-1] if step < "0004"], indirect=True)

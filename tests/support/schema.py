@@ -53,3 +53,23 @@ def describe(connection: Connection) -> dict[str, str]:
         {"schemas": list(SCHEMAS), "bookkeeping": list(BOOKKEEPING)},
     )
     return dict(tuple(row) for row in rows)
+
+
+def describe_functions(connection: Connection) -> dict[str, str]:
+    """Return the text of each function of our schemas, and who may call it."""
+    rows = connection.execute(
+        text(
+            """
+            select
+                oid::regprocedure::text,
+                concat_ws(
+                    ' ', pg_get_functiondef(oid), 'owned by', proowner::regrole, 'called by',
+                    array(select a::text from unnest(proacl) as acl (a) order by 1)
+                )
+            from pg_proc
+            where pronamespace::regnamespace::text = any(:schemas)
+            """
+        ),
+        {"schemas": list(SCHEMAS)},
+    )
+    return dict(tuple(row) for row in rows)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import re
 import signal
-import subprocess
-import tarfile
-import tempfile
-from functools import cache
-from pathlib import Path
 
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
-from support.rig import ROOT, WORKER_READY
+from support.previous_release import no_history, previous_release
+from support.rig import WORKER_READY
 
 from faults.clock import find_library
 from faults.plan import Kind, Lane, Outcome
@@ -154,41 +148,8 @@ def work_with_the_previous_release(scene: Scene) -> Outcome:
     return Outcome(tasks > 0, f"{tasks} tasks")
 
 
-@cache
-def previous_release() -> Path:
-    """Return a code tree of the release before the newest step of the schema. It goes with the process."""
-    tree = tempfile.TemporaryDirectory(prefix="previous-release-")
-    _trees.append(tree)
-    newest = (
-        _git("log", "-1", "--diff-filter=A", "--format=%H", "--", "sql/migrations/versions").decode().strip()
-    )
-    packed = _git("archive", f"{newest}^")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(tree.name, filter="data")
-    return Path(tree.name)
-
-
-_trees: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def _git(*arguments: str) -> bytes:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
-
-
 def _no_libfaketime() -> str | None:
     return None if find_library() else "Debian's package libfaketime is not installed"
-
-
-def _no_history() -> str | None:
-    try:
-        found = _git("log", "-1", "--diff-filter=A", "--format=%P", "--", "sql/migrations/versions")
-    except (OSError, subprocess.CalledProcessError):
-        return "there is no git history here"
-    return (
-        None
-        if re.match(rb"[0-9a-f]{40}", found)
-        else "the git history does not reach back to a release before"
-    )
 
 
 KINDS = [
@@ -196,5 +157,5 @@ KINDS = [
     Kind("lease run out", Lane.MESSAGES, pause_past_the_lease),
     Kind("database default changed", Lane.CONNECTIONS, change_a_default),
     Kind("migrated meanwhile", Lane.CONNECTIONS, migrate_meanwhile),
-    Kind("previous release at work", Lane.MESSAGES, work_with_the_previous_release, _no_history),
+    Kind("previous release at work", Lane.MESSAGES, work_with_the_previous_release, no_history),
 ]
