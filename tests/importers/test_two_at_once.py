@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from support.app import Json
 from support.histories import block, history, lift, session, stored_sessions
 
+from core.errors import OperatorError
 from core.processes import wait_until
 from importers.history import ParsedHistory
 from importers.saving import MOST_SESSIONS, ImportReport, import_history
@@ -135,8 +136,11 @@ def test_a_turn_outlasts_the_databases_limits(database, user):
                 )
                 assert wait_until(lambda: database.admin(since) == [(True,)], 20, interval=0.02)
 
-        first = import_history(engine, user, "strong", export(18), begin_the_other)
-        second = answers[0].result(60)
+        try:
+            first = import_history(engine, user, "strong", export(18), begin_the_other)
+            second = answers[0].result(60)
+        except OperatorError as error:
+            raise AssertionError(f"a limit of the database ended an import: {error}") from error
     assert (first.sessions_saved, second.sessions_saved) == (WORKOUTS, 0)
 
 

@@ -9,6 +9,7 @@ import pytest
 from .trial import Trial
 from .twin import Twin
 
+_TURNS = "tests/importers/test_two_at_once.py"
 _TESTS = "tests/importers/test_one_workout.py"
 
 TWINS: dict[str, Twin] = {
@@ -41,6 +42,38 @@ TWINS: dict[str, Twin] = {
         "tracking_from_import = false,",
         "",
         f"{_TESTS}::test_a_persons_own_tracking_wins_over_the_name",
+    ),
+    "an import that does not wait for its turn": Twin(
+        "imports/take_import_turn_v1.sql",
+        "perform stats_private.lock_import(v_user_id);",
+        "",
+        f"{_TURNS}::test_the_later_export_waits_and_finds_what_the_earlier_one_saved",
+    ),
+    "an import that is told that the turn is free": Twin(
+        "imports/take_import_turn_v1.sql",
+        "return stats_private.try_import_lock(v_user_id);",
+        "return true;",
+        f"{_TURNS}::test_the_later_export_waits_and_finds_what_the_earlier_one_saved",
+    ),
+    "a wait for the turn that a timeout ends": Twin(
+        "imports/take_import_turn_v1.sql",
+        "perform set_config('statement_timeout', '0', true);",
+        "",
+        f"{_TURNS}::test_a_turn_outlasts_the_databases_limits",
+    ),
+    "a turn that silence ends": Twin(
+        "imports/take_import_turn_v1.sql",
+        "perform set_config('idle_in_transaction_session_timeout', '0', true);",
+        "",
+        f"{_TURNS}::test_a_turn_outlasts_the_databases_limits",
+    ),
+    "one turn for all accounts": Twin(
+        "locks/keys.sql",
+        "as $$ select pg_catalog.pg_try_advisory_xact_lock(\n"
+        "    pg_catalog.hashtextextended('stats-refresh:import:' || p_user_id::text, 0)) $$;",
+        "as $$ select pg_catalog.pg_try_advisory_xact_lock(\n"
+        "    pg_catalog.hashtextextended('stats-refresh:import', 0)) $$;",
+        f"{_TURNS}::test_imports_of_two_accounts_do_not_wait_for_each_other",
     ),
 }
 
