@@ -64,8 +64,8 @@ def run(arguments: Sequence[str]) -> list[Measured]:
     with _stack("off") as stack:
         beats = stack.one_at_a_time(max(2, round(SAVES_BY_BEATS * share)))
     return [
-        Measured("save to published, quiet, p50", statistics.median(quiet), "ms", bar=50),
-        Measured("save to published, quiet, p99", _p99(quiet), "ms", bar=200),
+        Measured("save to published, quiet, p50", statistics.median(quiet), "ms", bar=25),
+        Measured("save to published, quiet, p99", _p99(quiet), "ms", bar=100),
         Measured(
             f"at {SAVES_A_SECOND} saves/s over {ACCOUNTS:,} accounts, p50", statistics.median(busy), "ms"
         ),
