@@ -109,8 +109,9 @@ def _closed_after(connection: Connection, seconds: float) -> Iterator[None]:
     No timeout of the server's will do: a silent connection doesn't bring it, and a clock that is set back during the
     check lets the server wait for as long as the step was.
     """
-    descriptor = connection.connection.dbapi_connection.fileno()  # type: ignore[union-attr]
-    with socket.socket(fileno=os.dup(descriptor)) as ours:
+    opened = connection.connection.driver_connection
+    assert opened is not None
+    with socket.socket(fileno=os.dup(opened.fileno())) as ours:
         timer = threading.Timer(seconds, ours.shutdown, [socket.SHUT_RDWR])
         timer.start()
         try:
