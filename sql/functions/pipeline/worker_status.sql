@@ -134,12 +134,12 @@ as $$
 $$;
 
 -- The maintenance jobs, each with its cursor and how its last pages went. Nobody knows the age of a success that a
--- clock which ran ahead dated.
+-- clock which ran ahead dated. counted_until is the purge's own affair.
 create or replace function stats_private.status_of_maintenance()
 returns jsonb
 language sql stable
 as $$
-    select jsonb_object_agg(c.job, to_jsonb(c) - 'job' || jsonb_build_object(
+    select jsonb_object_agg(c.job, to_jsonb(c) - '{job,counted_until}'::text [] || jsonb_build_object(
         'last_success_seconds', case
             when not stats_private.is_ahead(c.last_success_at) then stats_private.age_seconds(c.last_success_at)
         end))
