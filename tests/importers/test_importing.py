@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from rich.console import Console
 from sqlalchemy import create_engine
+from support.app import AppAccount
 from support.histories import (
     DAY,
     adds_up,
@@ -221,14 +222,15 @@ def test_an_exercise_without_a_possible_name_costs_its_own_rows(database, user):
     assert "exercise refused" in skipped.reason
 
 
-@pytest.mark.parametrize("weight", ["60", "61.23"])
-def test_what_another_import_stores_meanwhile_is_already_there(database, user, weight):
+def test_what_somebody_stores_meanwhile_under_the_same_reference_is_already_there(database, user):
+    """An app that brings sessions of the other app itself; another import would wait for its turn."""
     count = 2 * MOST_SESSIONS + 3
-    same_refs = history(*(session(block("Bench", lift(n, weight)), ref=f"ref {n:02}") for n in range(count)))
+    app = AppAccount(database, user)
 
     def meanwhile(done, total):
         if done == MOST_SESSIONS:
-            import_history(database.engine, user, "strong", same_refs)
+            for n in range(MOST_SESSIONS, count):
+                app.save(source="strong", source_ref=f"ref {n:02}")
 
     report = import_history(database.engine, user, "strong", numbered_sessions(count), meanwhile)
 
