@@ -22,7 +22,15 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, text
 
 from importers.fingerprints import are_mostly_common, in_common, set_count
-from importers.shifts import FARTHEST, SAME_START, cheapest_shifts, gain, nearest_shift
+from importers.shifts import (
+    FARTHEST,
+    SAME_START,
+    WEAK_GAIN,
+    WEAK_GAINS_OF_A_SHIFT,
+    cheapest_shifts,
+    gain,
+    nearest_shift,
+)
 from importers.spool import spool
 
 _STORED = text("select s.* from public.imported_workouts_v1(:source, :user) s")
@@ -241,8 +249,9 @@ class Matching:
         """Give each workout with a time of day its shift."""
         best = self._spool.execute(
             "select shift from (select n, shift, max(gain) as gain from pairs group by n, shift) where shift <> 0"
-            " group by shift order by sum(gain) desc, abs(shift), shift limit ?",
-            (_MOST_SHIFTS,),
+            " group by shift having max(gain) > ? or count(*) >= ?"
+            " order by sum(gain) desc, abs(shift), shift limit ?",
+            (WEAK_GAIN, WEAK_GAINS_OF_A_SHIFT, _MOST_SHIFTS),
         )
         shifts = [0, *(shift for (shift,) in best)]
         if len(shifts) == 1:

@@ -16,6 +16,11 @@ FARTHEST = 26 * 60 * 60
 SAME_START = 60
 """Starts less than this many seconds apart are the same: some exports have no seconds."""
 
+WEAK_GAIN = 0.1
+"""Of a session whose sets are mostly others. A new workout at the hour of yesterday's has it too."""
+WEAK_GAINS_OF_A_SHIFT = 4
+"""So many workouts show a shift that no workout shows by its sets, as where an exercise was renamed."""
+
 _HOUR = 60 * 60
 _CHANGE = 1.0
 _CHANGE_BY_AN_HOUR = 0.3
@@ -38,7 +43,7 @@ def gain(shift: int, *, is_own: bool, is_full: bool, share: float) -> float:
         return 1.0 if shift == 0 else 0.4
     if share >= 0.5:
         return 0.8 if shift == 0 else 0.5
-    return 0.2 if shift == 0 else 0.1
+    return 0.2 if shift == 0 else WEAK_GAIN
 
 
 def cheapest_shifts(shifts: Sequence[int], gains: Iterable[Mapping[int, float]]) -> array[int]:

@@ -140,6 +140,14 @@ def test_180_workouts_that_an_hour_moved_stay_180(account):
     assert len(account.sessions()) == 180
 
 
+@pytest.mark.parametrize("later", ["2026-03-03 18:00:10", "2026-03-02 19:15:10", "2026-03-03 20:00:10"])
+def test_a_file_with_nothing_but_another_workout_is_not_shifted(account, later):
+    account.imports("strong", '2026-03-02 18:00:10,"Legs",30m,"Squat",1,100,5,0,0,"","",')
+    report = account.imports("strong", f'{later},"Push",30m,"Bench",1,60,8,0,0,"","",')
+    assert outcome(report)[:2] == (1, 0)
+    assert account.sets() == [("Squat", 100, 5), ("Bench", 60, 8)]
+
+
 def test_daylight_saving_shifts_a_part(account):
     def export(winter, summer):
         return [
