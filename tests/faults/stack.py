@@ -46,10 +46,12 @@ SETTINGS = {
     "batch_size": 3,
 }
 SLOW_STAGES = """
+    create table public.stage_work (most integer not null);
+    insert into public.stage_work values (0);
     create function public.take_as_long_as_a_large_account() returns trigger language plpgsql security definer as $$
     begin
         perform pg_catalog.count(pg_catalog.md5(n::text))
-        from pg_catalog.generate_series(1, (pg_catalog.random() * 100000)::integer) n;
+        from public.stage_work w, pg_catalog.generate_series(1, (pg_catalog.random() * w.most)::integer) n;
         return null;
     end $$;
     create trigger slow_stage after insert or update of phase on public.user_stats_projection_runs
@@ -58,7 +60,9 @@ SLOW_STAGES = """
     for each row execute function public.take_as_long_as_a_large_account();
 """
 """Stages of these small accounts take milliseconds; a fault that is to hit one needs a moment longer. They work for it
-instead of sleeping: pg_sleep waits by the clock, which a fault steps."""
+instead of sleeping: pg_sleep waits by the clock, which a fault steps. When the faults end, so does this work: what is
+asked then is whether each account recovers, not how long a slow queue of all accounts is."""
+_WORK_WHILE_FAULTS = 100_000
 _READY_SECONDS = 90
 _PATIENCE = 0.3
 
@@ -208,6 +212,10 @@ class Stack:
         made.start()
         return made
 
+    def slow_the_stages(self) -> None:
+        """Let stages and saves take longer until `heal`."""
+        self.database.admin("update public.stage_work set most = :most", most=_WORK_WHILE_FAULTS)
+
     def owner_of(self, backend: int) -> tuple[Kept, psutil.Process] | None:
         """Return the worker whose process is at the other end of the backend's connection, and that process."""
         client = self.proxy.client_of(backend)
@@ -223,6 +231,7 @@ class Stack:
         Return the processes that are not ready in time, with what they said last.
         """
         self.clock.step(0)
+        self.database.admin("update public.stage_work set most = 0")
         for one in self.kept:
             for process in one.family():
                 with suppress(psutil.NoSuchProcess):

@@ -121,6 +121,7 @@ class _Director:
 
     def _play(self, seconds: float) -> None:
         before = invariants.failed_attempts(self.stack)
+        self.stack.slow_the_stages()
         people = cast(self.stack.database, PEOPLE)
         clients = [self._client(people[place::CLIENTS], place) for place in range(CLIENTS)]
         readers = [self._reader(people[place::READERS], place) for place in range(READERS)]
