@@ -103,7 +103,9 @@ def test_a_clock_that_was_a_minute_ahead_makes_no_account_wait_for_that_minute(d
         account.save()
     set_times(database, ahead, "created_at = now() + interval '1 minute'")
     set_times(
-        database, put_off, "retry_not_before = now() + interval '1 minute', updated_at = now() + interval '50 s'"
+        database,
+        put_off,
+        "retry_not_before = now() + interval '1 minute', updated_at = now() + interval '50 s'",
     )
     set_times(database, waits, "retry_not_before = now() + interval '1 minute'")
     assert [stages.claim()["user_id"] for _ in range(2)] == [str(ahead.user_id), str(put_off.user_id)]
@@ -112,7 +114,8 @@ def test_a_clock_that_was_a_minute_ahead_makes_no_account_wait_for_that_minute(d
 
 def set_times(database: Database, account: AppAccount, times: str) -> None:
     database.admin(
-        f"update public.user_exercise_stats_refresh_jobs set {times} where user_id = :user", user=account.user_id
+        f"update public.user_exercise_stats_refresh_jobs set {times} where user_id = :user",
+        user=account.user_id,
     )
 
 
