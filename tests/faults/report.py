@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from faults.invariants import shortened
 from faults.kinds import ALL
+from faults.stack import GRACE_SECONDS
 from faults.storm import Round, Storm
 
 
@@ -49,6 +50,9 @@ def _totals(storm: Storm) -> Iterator[str]:
         f"answers noted: {sum(one.reads for one in storm.rounds)}, of which held against the reckoning:"
         f" {sum(one.compared for one in storm.rounds)}"
     )
+    killed = [one for played in storm.rounds for one in played.killed]
+    yield f"processes that did not end when asked to, and were killed after {GRACE_SECONDS} s: {len(killed)}"
+    yield from killed
 
 
 def _failure(storm: Storm, one: Round) -> Iterator[str]:

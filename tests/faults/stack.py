@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -63,6 +65,8 @@ SLOW_STAGES = """
 instead of sleeping: pg_sleep waits by the clock, which a fault steps. When the faults end, so does this work: what is
 asked then is whether each account recovers, not how long a slow queue of all accounts is."""
 _WORK_WHILE_FAULTS = 100_000
+GRACE_SECONDS = 10
+"""So long a process that is asked to end may take: more than its longest stage."""
 _READY_SECONDS = 90
 _PATIENCE = 0.3
 
@@ -91,8 +95,10 @@ class Kept:
     spawn: Callable[[], CeleryProcess]
     said: Callable[[str], None]
     process: CeleryProcess | None = None
-    asked_to_end: bool = False
-    """Somebody has sent the present process a signal that ends it."""
+    asked_to_end_at: float | None = None
+    """When somebody sent the present process a signal that ends it."""
+    killed: list[str] = field(default_factory=list)
+    """The processes that had to be killed, because they did not end when they were asked to."""
     ended_by_itself: list[str] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -114,9 +120,14 @@ class Kept:
         process = self.process
         if process is None or not process.is_running():
             return False
-        self.asked_to_end = self.asked_to_end or number in (signal.SIGKILL, signal.SIGTERM)
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self.ask_to_end()
         process.send_signal(number)
         return True
+
+    def ask_to_end(self) -> None:
+        """Note that the present process is sent a signal that ends it."""
+        self.asked_to_end_at = self.asked_to_end_at or time.monotonic()
 
     def is_ready(self) -> bool:
         return bool(self.process and self.process.is_running() and self.process.count(self.ready))
@@ -132,16 +143,29 @@ class Kept:
 
     def _keep(self) -> None:
         while not self._stopping.is_set():
-            self.asked_to_end = False
+            self.asked_to_end_at = None
             self.process = process = self.spawn()
-            status = process.wait()
+            status = self._end_of(process)
             process.kill_group(signal.SIGKILL)
-            if not self.asked_to_end and not self._stopping.is_set():
+            if self.asked_to_end_at is None and not self._stopping.is_set():
                 self.ended_by_itself.append(
                     f"{self.name} ended with {describe_exit(status)}:\n{process.tail()}"
                 )
                 self.said(f"{self.name} ended by itself with {describe_exit(status)}")
             self._stopping.wait(_PATIENCE)
+
+    def _end_of(self, process: CeleryProcess) -> int:
+        """Wait until the process ends; kill one that takes too long to do as asked, as every supervisor does."""
+        while True:
+            try:
+                return process.wait(1)
+            except subprocess.TimeoutExpired:
+                asked_at = self.asked_to_end_at
+            if asked_at is not None and time.monotonic() > asked_at + GRACE_SECONDS:
+                self.killed.append(f"{self.name}, process {process.pid}:\n{process.tail()}")
+                self.said(f"{self.name} did not end within {GRACE_SECONDS} s and was killed")
+                process.kill_group(signal.SIGKILL)
+                return process.wait()
 
 
 class ClockedPostgres(PostgresServer):

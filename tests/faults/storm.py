@@ -54,6 +54,8 @@ class Round:
     failed: Counter[str] = field(default_factory=Counter)
     reads: int = 0
     compared: int = 0
+    killed: list[str] = field(default_factory=list)
+    """The processes that did not end when they were asked to, with what they said last."""
     findings: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
     """Where something did not recover: what every part said for itself then."""
@@ -175,6 +177,8 @@ class _Director:
         for kept in self.stack.kept:
             ours.findings += kept.ended_by_itself
             kept.ended_by_itself = []
+            ours.killed += kept.killed
+            kept.killed = []
         self._note(f"settled after {ours.settled_within:.1f} s, {len(ours.findings)} findings")
 
     def _inject(self, lane: Lane, people: Sequence[Person], recoveries: Recoveries) -> None:

@@ -52,7 +52,8 @@ def _send(target: Target, number: signal.Signals, scene: Scene) -> Outcome:
         return Outcome(False, "nobody was at a stage")
     kept, process, stage = found
     is_main = kept.process is not None and process.pid == kept.process.pid
-    kept.asked_to_end = kept.asked_to_end or is_main
+    if is_main:
+        kept.ask_to_end()
     in_flight = scene.watch.has_work() if stage == "firing" else True
     with suppress(psutil.NoSuchProcess):
         process.send_signal(number)
