@@ -14,20 +14,28 @@ from sqlalchemy.exc import ProgrammingError
 
 from sql.script import run_script
 
-SUBJECTS = (
+LAYERS = (
     "identity",
     "locks",
     "numbers",
+    "arguments",
     "queue",
-    "writes",
-    "imports",
+    "runs",
+    "projection",
     "pipeline",
     "maintenance",
     "operations",
+    "writes",
+    "imports",
     "readers",
     "access",
 )
-"""The folders in the order in which they are applied: grants come last, when everything they name exists."""
+"""The folders from the bottom up, which is the order in which they are applied.
+
+Each is a layer: its functions call those of their own folder and of folders above it in this list, which a test checks
+(tests/layout/test_sql_layers.py). docs/architecture.md says what each one holds. Grants come last, when everything
+that they name exists.
+"""
 
 _APPLIED = "stats_private.applied_sql_files"
 _GRANTS = "access/grants.sql"
@@ -50,9 +58,9 @@ class SqlFile:
 def sql_files() -> Iterator[SqlFile]:
     """Yield every file in the order of application."""
     root = Path(__file__).parent
-    for subject in SUBJECTS:
-        for path in sorted((root / subject).glob("*.sql")):
-            yield SqlFile(f"{subject}/{path.name}", path.read_text(encoding="utf-8"))
+    for layer in LAYERS:
+        for path in sorted((root / layer).glob("*.sql")):
+            yield SqlFile(f"{layer}/{path.name}", path.read_text(encoding="utf-8"))
 
 
 def apply_functions(connection: Connection, *, schema_changed: bool = False) -> list[str]:

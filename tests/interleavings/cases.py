@@ -319,7 +319,7 @@ def contract() -> set[tuple[Stage, str]]:
 def reasons() -> set[tuple[str, str]]:
     """Return every (response, reason) that the functions' text gives."""
     [rejections] = re.findall(r"Rejected \(([\w, ]+)\)", _FILES["pipeline/publish.sql"])
-    invalidations = _FILES["pipeline/batch_inputs.sql"].partition("$$;")[0]
+    invalidations = _FILES["runs/invalidation.sql"].partition("$$;")[0]
     moved = re.findall(r" then '(\w+)'$", invalidations, flags=re.MULTILINE)
     refusals = re.findall(r'"reason": "(\w+)"', _FILES["pipeline/compute.sql"])
     return {
@@ -331,16 +331,9 @@ def reasons() -> set[tuple[str, str]]:
 
 def responses_written() -> set[str]:
     """Return every response that stands in the text of the stages and of what they call."""
-    stages = (
-        "claim",
-        "compute",
-        "publish",
-        "take_run",
-        "batches",
-        "batch_inputs",
-        "batch_retry",
-        "waiting",
-        "end_attempt",
+    text = "".join(
+        text
+        for name, text in _FILES.items()
+        if name.startswith(("pipeline/", "runs/")) and name != "pipeline/refresh_at_once.sql"
     )
-    text = "".join(_FILES[f"pipeline/{name}.sql"] for name in stages)
     return set(re.findall(r"'response', '(\w+)'", text))

@@ -46,7 +46,7 @@ def test_every_function_of_the_pipeline_that_changes_a_run_or_a_job_is_mapped_or
     changing = {
         name
         for name, (file, body) in functions().items()
-        if file.startswith(("pipeline/", "queue/")) and CHANGES.search(body)
+        if file.startswith(("pipeline/", "queue/", "runs/")) and CHANGES.search(body)
     }
     assert {"claim_account", "publish_run"} <= changing
     assert changing - told == set()

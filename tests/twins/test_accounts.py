@@ -21,7 +21,7 @@ TWINS: dict[str, Twin] = {
         "::test_no_claim_takes_an_account_whose_refresh_waits_for_a_writer[a_refresh]",
     ),
     "the engine without the worker lock": Twin(
-        "pipeline/refresh_from.sql",
+        "pipeline/refresh_at_once.sql",
         f"v_is_ours := stats_private.try_worker_lock(p_user_id);\n{_ENQUEUE}",
         f"v_is_ours := true;\n{_ENQUEUE}",
         "tests/interleavings/test_refresh_meanwhile.py"
@@ -35,7 +35,7 @@ TWINS: dict[str, Twin] = {
         "::test_no_claim_takes_an_account_whose_refresh_waits_for_a_writer[an_import]",
     ),
     "a refresh of an account in flight": Twin(
-        "pipeline/refresh_from.sql",
+        "pipeline/refresh_at_once.sql",
         "where r.user_id = p_user_id and r.phase in ('claimed', 'computed'))\n    then",
         "where false)\n    then",
         "tests/interleavings/test_refresh_meanwhile.py"
@@ -91,7 +91,7 @@ TWINS: dict[str, Twin] = {
     ),
     # ------------------------------------------------ keys
     "one write lock for all accounts": Twin(
-        "writes/lock_account.sql",
+        "queue/lock_account.sql",
         "if not stats_private.try_write_lock(p_user_id) then\n        begin\n"
         "            perform stats_private.lock_writes(p_user_id);",
         "if not stats_private.try_write_lock(md5('')::uuid) then\n        begin\n"

@@ -15,15 +15,19 @@ def _compute(line: str, instead: str, node: str) -> Twin:
 
 
 def _inputs(line: str, instead: str, node: str) -> Twin:
-    return Twin("pipeline/batch_inputs.sql", line, instead, f"tests/{node}")
+    return Twin("runs/invalidation.sql", line, instead, f"tests/{node}")
 
 
 def _retry(line: str, instead: str, node: str) -> Twin:
-    return Twin("pipeline/batch_retry.sql", line, instead, f"tests/{node}")
+    return Twin("runs/batch_retry.sql", line, instead, f"tests/{node}")
 
 
 def _waiting(line: str, instead: str, node: str) -> Twin:
-    return Twin("pipeline/waiting.sql", line, instead, f"tests/{node}")
+    return Twin("runs/waiting.sql", line, instead, f"tests/{node}")
+
+
+def _readmit(line: str, instead: str, node: str) -> Twin:
+    return Twin("runs/readmit.sql", line, instead, f"tests/{node}")
 
 
 _TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
@@ -88,24 +92,24 @@ TWINS: dict[str, Twin] = {
         "if false then",
         "test_failures.py::test_a_persons_cancel_is_raised_on_and_the_run_stays_as_it_was[compute]",
     ),
-    "readmission before its time": _waiting(
+    "readmission before its time": _readmit(
         "'-infinity'::timestamptz, v_now), ",
         "'-infinity'::timestamptz, v_latest), ",
         "interleavings/test_batch_retries.py"
         "::test_a_run_that_backs_off_comes_back_when_its_time_has_come_and_not_before",
     ),
-    "readmission that waits for a run's row": _waiting(
+    "readmission that waits for a run's row": _readmit(
         "order by r.retry_not_before\n            for update skip locked",
         "order by r.retry_not_before\n            for update",
         "interleavings/test_batch_retries.py"
         "::test_a_run_that_backs_off_and_whose_row_somebody_holds_keeps_no_claim_waiting",
     ),
-    "readmission into the slot that is kept from batches": _waiting(
+    "readmission into the slot that is kept from batches": _readmit(
         "and (not r.needs_batches or not (select stats_private.batch_slots_are_taken()))",
         "",
         "batches/test_retry.py::test_a_run_that_comes_back_does_not_take_the_slot_of_the_small_accounts",
     ),
-    "readmission without a new lease": _waiting(
+    "readmission without a new lease": _readmit(
         "perform stats_private.hold_lease(run);",
         "perform 1;",
         "interleavings/test_batch_retries.py::test_a_run_that_comes_back_has_a_whole_lease_and_ends",
@@ -135,7 +139,7 @@ TWINS: dict[str, Twin] = {
         "::test_a_save_while_the_list_is_frozen_is_noticed_by_the_next_step",
     ),
     "a lease shorter than the backoff": Twin(
-        "pipeline/batch_retry.sql",
+        "runs/batch_retry.sql",
         "w.wait + (s.compute_budget_ms + s.publish_budget_ms)",
         "(s.compute_budget_ms + s.publish_budget_ms)",
         "tests/batches/test_retry.py"
@@ -162,13 +166,13 @@ TWINS: dict[str, Twin] = {
         "tests/numbers/test_work_is_bounded.py::test_what_others_did_of_a_global_exercise_is_not_read",
     ),
     "a projection that may loop over its own rows": Twin(
-        "pipeline/project.sql",
+        "projection/project.sql",
         "set enable_nestloop = off\n",
         "",
         f"{_PLANS}[on empty tables]",
     ),
     "a projection that may read whole tables": Twin(
-        "pipeline/project.sql",
+        "projection/project.sql",
         "set enable_seqscan = off\n",
         "",
         f"{_PLANS}[on tiny tables]",
@@ -196,12 +200,12 @@ TWINS: dict[str, Twin] = {
         "interleavings/test_waiting.py"
         "::test_a_writer_that_holds_its_account_and_rolls_back_leaves_no_exhausted_job",
     ),
-    "a held account that is given a slot": _waiting(
+    "a held account that is given a slot": _readmit(
         "if run.phase = 'claimed' or stats_private.try_write_lock(run.user_id) then",
         "if true then",
         "interleavings/test_waiting.py::test_many_accounts_that_others_hold_keep_no_slot_from_the_rest",
     ),
-    "a run's retry time that a wrong clock makes last": _waiting(
+    "a run's retry time that a wrong clock makes last": _readmit(
         ", (v_latest, 'infinity')",
         "",
         "interleavings/test_held_rows.py::test_a_run_that_would_wait_for_a_year_comes_back",
@@ -222,7 +226,7 @@ TWINS: dict[str, Twin] = {
         "test_waiting.py::test_a_success_begins_the_waits_anew",
     ),
     "a budget that leaves the database's transaction_timeout": Twin(
-        "pipeline/budget.sql",
+        "runs/statement_budget.sql",
         "set_config('transaction_timeout', '0', true),",
         "",
         "tests/interleavings/test_waiting.py"

@@ -11,11 +11,11 @@ from .twin import Twin
 
 
 def _take_run(line: str, instead: str, node: str) -> Twin:
-    return Twin("pipeline/take_run.sql", line, instead, f"tests/interleavings/{node}")
+    return Twin("runs/take_run.sql", line, instead, f"tests/interleavings/{node}")
 
 
 def _lease(line: str, instead: str, node: str) -> Twin:
-    return Twin("pipeline/lease.sql", line, instead, f"tests/interleavings/{node}")
+    return Twin("runs/lease.sql", line, instead, f"tests/interleavings/{node}")
 
 
 _FENCED = """(old.phase, old.payload, old.lease_token, old.lease_until)
@@ -114,14 +114,14 @@ TWINS: dict[str, Twin] = {
         "test_fence.py::test_a_repair_script_is_refused_while_the_lease_lives[replica]",
     ),
     "a run taken by a beat while it backs off": Twin(
-        "pipeline/take_run.sql",
+        "runs/take_run.sql",
         "and r.retry_not_before is null",
         "",
         "tests/interleavings/test_batch_retries.py"
         "::test_a_run_that_backs_off_is_not_computed_before_a_claim_brings_it_back[by a beat]",
     ),
     "a run taken by its message while it backs off": Twin(
-        "pipeline/take_run.sql",
+        "runs/take_run.sql",
         " or run.retry_not_before is not null then 'idle'",
         " then 'idle'",
         "tests/interleavings/test_batch_retries.py"

@@ -11,7 +11,7 @@ from .twin import Twin
 
 TWINS: dict[str, Twin] = {
     "a page that waits for an account's writer": Twin(
-        "maintenance/enqueue.sql",
+        "maintenance/try_enqueue_maintenance.sql",
         "if not stats_private.try_write_lock(p_user_id) then",
         "if false then",
         "tests/interleavings/test_pages_meanwhile.py"
@@ -79,7 +79,7 @@ TWINS: dict[str, Twin] = {
         "::test_a_walk_leaves_a_scope_that_somebody_is_changing_to_the_next_page",
     ),
     "a page that waits for an exhausted job": Twin(
-        "maintenance/enqueue.sql",
+        "maintenance/try_enqueue_maintenance.sql",
         "limit 1\n    for update skip locked;",
         "limit 1\n    for update;",
         "tests/interleavings/test_pages_meanwhile.py"
@@ -106,25 +106,25 @@ TWINS: dict[str, Twin] = {
     ),
     # ------------------------------------------------ operators and beats
     "settings without their row's lock": Twin(
-        "pipeline/settings.sql",
+        "operations/change_settings.sql",
         "select s.* into v_settings from public.stats_projection_worker_settings s for update;",
         "select s.* into v_settings from public.stats_projection_worker_settings s;",
         "tests/operations/test_settings.py::test_two_operators_at_once_both_get_their_way",
     ),
     "a pause without the settings row's lock": Twin(
-        "pipeline/settings.sql",
+        "operations/change_settings.sql",
         "select s.paused_stages into v_stages from public.stats_projection_worker_settings s for update;",
         "select s.paused_stages into v_stages from public.stats_projection_worker_settings s;",
         "tests/operations/test_settings.py::test_two_operators_pause_a_stage_each_at_once",
     ),
     "a resumption without the job's row lock": Twin(
-        "pipeline/resume_job.sql",
+        "operations/resume_job.sql",
         "where j.id = p_job_id for update;",
         "where j.id = p_job_id;",
         "tests/operations/test_resume_job.py::test_a_job_that_a_claim_is_taking_is_not_resumed",
     ),
     "a beat's lock that anybody gets": Twin(
-        "maintenance/beat_runs.sql",
+        "maintenance/record_beat.sql",
         "select pg_try_advisory_xact_lock(hashtextextended('stats-refresh:beat:' || p_entry, 0))",
         "select true",
         "tests/interleavings/test_one_transaction.py"

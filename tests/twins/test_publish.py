@@ -15,7 +15,7 @@ def _publish(line: str, instead: str, node: str) -> Twin:
 
 
 def _ending(line: str, instead: str, node: str) -> Twin:
-    return Twin("pipeline/end_attempt.sql", line, instead, f"tests/interleavings/{node}")
+    return Twin("runs/end_attempt.sql", line, instead, f"tests/interleavings/{node}")
 
 
 _FORCED = """set constraints

@@ -144,7 +144,7 @@ TWINS: dict[str, Twin] = {
     ),
     # ------------------------------------------------ bounds
     "numbers that are printed before they are measured": Twin(
-        "writes/json_rules.sql",
+        "arguments/json_rules.sql",
         "if v_digits > p_max_bytes then",
         "if false then",
         "tests/writes/test_bounds.py::test_no_value_grows_the_backend[an unknown field of a batch]",
@@ -169,7 +169,7 @@ TWINS: dict[str, Twin] = {
         "tests/writes/test_open_transactions.py::test_a_wait_that_ends_well_leaves_the_callers_own_limit",
     ),
     "a write in whatever snapshot": Twin(
-        "writes/lock_account.sql",
+        "queue/lock_account.sql",
         "perform stats_private.check_snapshot(p_user_id);",
         "perform 1;",
         "tests/writes/test_open_transactions.py"

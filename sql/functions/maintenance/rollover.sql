@@ -165,7 +165,7 @@ create or replace function stats_private.has_exhausted_job(p_user_id uuid)
 returns boolean
 language sql stable
 as $$
-    -- status || '': by the account's index (pipeline/claim.sql).
+    -- status || '': by the account's index (pipeline/claim_account.sql).
     select exists (
         select from public.user_exercise_stats_refresh_jobs j
         where j.user_id = p_user_id and j.status || '' = 'failed')

@@ -33,3 +33,13 @@ language sql volatile
 as $$
     select (1000 * least(greatest(extract(epoch from clock_timestamp() - p_since), 0), 3600))::numeric(12, 3)
 $$;
+
+-- Seconds since p_since; 0 where that is still to come, null for null.
+create or replace function stats_private.age_seconds(p_since timestamptz)
+returns numeric
+language sql volatile
+as $$
+    -- greatest() takes 0 for null.
+    select case when p_since is not null then greatest(extract(epoch from clock_timestamp() - p_since), 0) end
+        ::numeric(15, 3)
+$$;

@@ -98,17 +98,6 @@ begin
 end;
 $$;
 
--- The answer that asks for the next step.
-create or replace function stats_private.batch_pending(p_run public.user_stats_projection_runs)
-returns jsonb
-language sql stable
-as $$
-    select jsonb_build_object(
-        'response', 'batch_pending', 'run_id', p_run.id, 'lease_token', p_run.lease_token, 'user_id', p_run.user_id,
-        'stage', b -> 'stage', 'next_offset', b -> 'next_offset', 'total_exercises', b -> 'total')
-    from (select p_run.payload -> '_batch') x (b)
-$$;
-
 -- The number of canonical writes of the account so far.
 create or replace function stats_private.source_revision(p_user_id uuid)
 returns bigint

@@ -6,11 +6,11 @@
 --   transaction (pipeline/batches.sql). A failure rolls the step back and records the attempt in the same
 --   transaction. Without arguments: the oldest claimed run that nobody holds. With expected_offset: only where the
 --   run stands there, so a doubled message of a chain dies. Busy: others hold what it needs; nothing is lost or counted,
---   and the run comes back after a wait (pipeline/waiting.sql). Raises on a person's cancel (57014 that is not the
+--   and the run comes back after a wait (runs/waiting.sql). Raises on a person's cancel (57014 that is not the
 --   statement timeout) and 25000 outside of READ COMMITTED.
 -- Locks: run row (skip locked, held to the end), job rows (skip locked)
 -- Writes: private outputs, user_stats_projection_runs, user_exercise_stats_refresh_jobs
--- Next: pipeline/publish.sql
+-- Next: projection/project.sql
 create or replace function public.stats_projection_compute_v1(
     p_run_id uuid default null, p_lease_token uuid default null, p_expected_offset integer default null
 )
@@ -168,16 +168,5 @@ begin
     return jsonb_build_object(
         'response', 'computed', 'run_id', v_run.id, 'lease_token', v_run.lease_token, 'user_id', v_run.user_id,
         'manifest', v_run.payload -> 'manifest');
-end;
-$$;
-
--- The day in the middle of the account's published snapshot window; null before its first publication.
-create or replace function stats_private.published_anchor(p_user_id uuid)
-returns date
--- Not in SQL: up to PostgreSQL 17 the server plans the body of such a function at each call.
-language plpgsql stable
-as $$
-begin
-    return (select s.published_anchor from public.user_stats_refresh_state s where s.user_id = p_user_id);
 end;
 $$;

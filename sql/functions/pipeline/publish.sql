@@ -4,7 +4,7 @@
 -- Promises: the run's differences, the headers of its three days and applied_version become visible in one commit,
 --   or nothing does. Rejected (base_moved, canonical_deleted, manifest): no read model changes and the scope waits
 --   again; the attempt is given back where the base did move or a session that the outputs name is gone. Busy: others
---   hold the account or a row; the run stays computed and comes back after a wait (pipeline/waiting.sql). Without
+--   hold the account or a row; the run stays computed and comes back after a wait (runs/waiting.sql). Without
 --   arguments: the oldest computed run that nobody holds. Raises on a person's cancel, and 25000 outside of
 --   READ COMMITTED.
 -- Locks: run row (skip locked, held to the end), write, job rows (of this run), read models,

@@ -7,6 +7,7 @@
 --   rule, and 55P03 or 40001 as lock_account.sql says.
 -- Locks: write, state row, job rows (skip locked)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs
+-- Next: pipeline/claim.sql
 create or replace function public.enqueue_user_exercise_stats_refresh_job(
     p_user_id uuid,
     p_from_date date,
@@ -77,26 +78,6 @@ begin
         -- The payload is constant so that the server folds repeats within a transaction into one.
         perform pg_notify('stats_refresh_dirty', '');
     end if;
-    return v_generation;
-end;
-$$;
-
--- Takes the account's next generation; p_is_canonical_write counts it in source_revision too.
--- Locks: state row (the caller holds write)
-create or replace function stats_private.request_generation(p_user_id uuid, p_is_canonical_write boolean)
-returns bigint
-language plpgsql
-as $$
-declare
-    v_generation bigint;
-begin
-    insert into public.user_stats_refresh_state as s (user_id, requested_version, source_revision)
-    values (p_user_id, 1, p_is_canonical_write::integer)
-    on conflict (user_id) do update set
-        requested_version = s.requested_version + 1,
-        source_revision = s.source_revision + excluded.source_revision,
-        updated_at = clock_timestamp()
-    returning s.requested_version into v_generation;
     return v_generation;
 end;
 $$;

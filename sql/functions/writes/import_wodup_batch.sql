@@ -17,7 +17,7 @@
 -- Writes: exercises, exercise_external_mappings, workout_sessions, session_exercise_part, session_sets,
 --   stats_mutation_receipts, user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs,
 --   private outputs, read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state
--- Next: pipeline/refresh_from.sql
+-- Next: pipeline/refresh_at_once.sql
 create or replace function public.import_wodup_batch_to_canonical(p_batch jsonb)
 returns jsonb
 language plpgsql

@@ -1,23 +1,11 @@
 -- The public functions that take jsonb, for drivers that send json (psycopg 3's Json, SQLAlchemy's JSON) or plain text.
--- Promises: each answers as its sister with jsonb does. The one with text takes what has no type: a literal, or the
---   parameter of a driver that leaves types to the server; with json and jsonb alone such a call would be ambiguous. Its
---   argument has another name than the sister's, so that a call by names (PostgREST) has one function to mean.
+-- Promises: each answers as its sister with jsonb does. The one with text takes what has no
+--   type: a literal, or the parameter of a driver that leaves types to the server; with json and jsonb alone such a call
+--   would be ambiguous. Its argument has another name than the sister's, so that a call by names (PostgREST) has one
+--   function to mean.
 -- Locks: settings row, worker (try), run row (its own: inserted here), write, state row, job rows (skip locked),
 --   canonical rows, read models, rollover rows (the account's)
 -- Writes: as the sister
-
--- Raises 22023 for a text that is longer than any payload spelt with blanks and escapes, before it is read.
-create or replace function stats_private.json_of_text(p_json text)
-returns jsonb
-language plpgsql immutable
-as $$
-begin
-    if octet_length(p_json) > 16 * 1024 * 1024 then
-        raise exception using errcode = '22023', message = '$: ' || stats_private.too_large(2 * 1024 * 1024);
-    end if;
-    return p_json::jsonb;
-end;
-$$;
 
 create or replace function public.save_session_v5(p_payload_json json)
 returns jsonb

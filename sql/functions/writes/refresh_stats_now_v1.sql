@@ -8,7 +8,7 @@
 --   canonical rows (key share, by the foreign keys), rollover rows (the account's)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs, user_stats_projection_runs, private outputs,
 --   read models, user_pr_overview_snapshot_headers, user_pr_overview_rollover_state
--- Next: pipeline/refresh_from.sql
+-- Next: pipeline/refresh_at_once.sql
 create or replace function public.refresh_stats_now_v1(user_id uuid)
 returns jsonb
 language plpgsql

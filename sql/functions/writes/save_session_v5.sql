@@ -9,7 +9,7 @@
 -- Locks: write, state row, job rows (skip locked), canonical rows
 -- Writes: workout_sessions, session_exercise_part, session_sets, stats_mutation_receipts,
 --   user_stats_refresh_state, user_exercise_stats_refresh_jobs
--- Next: queue/enqueue_job.sql takes the dirty range; pipeline/claim.sql picks it up.
+-- Next: queue/enqueue_job.sql
 create or replace function public.save_session_v5(p_payload jsonb)
 returns jsonb
 language plpgsql

@@ -1,7 +1,7 @@
 -- What makes a run's work worthless while it is under way, and what happens then.
 -- Promises: a run goes on only while its policy, and in batches its source, anchor, base, frozen list and private
 --   outputs, are those it began with. What explains itself (source, policy, anchor, base) gives the attempt back, all
---   but the source as a rejection does (pipeline/end_attempt.sql); outputs that somebody touched cost one. After
+--   but the source as a rejection does (runs/end_attempt.sql); outputs that somebody touched cost one. After
 --   max_attempts source invalidations in a row the account is computed in one transaction, so one that is saved all the
 --   time still converges.
 -- Locks: run row, job rows (of this run; skip locked for others of the account)
@@ -53,7 +53,7 @@ begin
             'source_invalidations', coalesce((j.metadata ->> 'source_invalidations')::integer, 0) + 1)
         where j.id in (
             select o.id from public.user_exercise_stats_refresh_jobs o
-            -- status || '': by the account's index (pipeline/claim.sql).
+            -- status || '': by the account's index (pipeline/claim_account.sql).
             where o.user_id = p_run.user_id and o.requested_version <= p_run.target_version
                 and o.status || '' = 'pending'
             for update skip locked);

@@ -173,13 +173,3 @@ as $$
         'max', max(t.ms))
     from unnest(p_ms) t (ms)
 $$;
-
--- Seconds since p_since; 0 where that is still to come, null for null.
-create or replace function stats_private.age_seconds(p_since timestamptz)
-returns numeric
-language sql volatile
-as $$
-    -- greatest() takes 0 for null.
-    select case when p_since is not null then greatest(extract(epoch from clock_timestamp() - p_since), 0) end
-        ::numeric(15, 3)
-$$;

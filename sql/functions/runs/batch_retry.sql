@@ -1,7 +1,7 @@
 -- A batch that ran into the statement budget, and a batched run whose worker died: both go on from the last committed
 -- step, a bounded number of times.
 -- Promises: the predecessors' outputs stay. A run that backs off counts for no slot and comes back through claim
---   (pipeline/waiting.sql); its lease covers the wait, one compute and one publication.
+--   (runs/waiting.sql); its lease covers the wait, one compute and one publication.
 -- Locks: run row, job rows (skip locked)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs
 

@@ -3,7 +3,7 @@
 --   and its lease is live. Without: the oldest one that nobody holds and that is not backing off. `refusal` is
 --   null, `lease_lost` (the token is not, or no longer, the run's) or `idle` (nothing to do, or held elsewhere: a
 --   doubled message ends here).
--- Locks: run row (skip locked)
+-- Locks: run row (skip locked), job rows (skip locked)
 -- Writes: nothing
 create or replace function stats_private.take_run(
     p_phase text, p_run_id uuid, p_lease_token uuid,
@@ -42,4 +42,19 @@ begin
         end;
     end if;
 end;
+$$;
+
+-- Locks the run's jobs without waiting; false where somebody holds one of them.
+create or replace function stats_private.try_lock_jobs(p_run_id uuid)
+returns boolean
+language sql
+as $$
+    with locked as (
+        select j.id from public.user_exercise_stats_refresh_jobs j
+        where j.run_id = p_run_id and j.status = 'processing'
+        for update skip locked
+    )
+    select (select count(*) from locked) = (
+        select count(*) from public.user_exercise_stats_refresh_jobs j
+        where j.run_id = p_run_id and j.status = 'processing')
 $$;

@@ -2,7 +2,7 @@
 -- Promises: the queue as an app may use it: for the signed-in account (service and administrators: any), a refresh
 --   of the named exercises from that date; null date: whole history, no exercises: all of them. Raises 42501 for
 --   another account, 22023 for a date outside of the years 1 to 9999, more than 2,000 exercises, or texts that are no
---   ids or reasons, 55P03 and 40001 as every write (writes/lock_account.sql).
+--   ids or reasons, 55P03 and 40001 as every write (queue/lock_account.sql).
 -- Locks: write, state row, job rows (skip locked)
 -- Writes: user_stats_refresh_state, user_exercise_stats_refresh_jobs
 create or replace function public.enqueue_user_exercise_stats_refresh(

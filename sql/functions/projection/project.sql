@@ -17,7 +17,7 @@
 --   ones of at least their reps (rep_max_steps), which are carried in as records are.
 -- Locks: none
 -- Writes: private outputs, stats_input_days
--- Next: pipeline/project_account.sql
+-- Next: pipeline/publish.sql (what looks across exercises: projection/project_account.sql)
 create or replace function stats_private.project(
     p_run_id uuid, p_user_id uuid, p_policy public.stats_projection_policy, p_from_date date, p_exercise_ids text [],
     p_window_ids text [], p_anchor date, p_with_days boolean default true

@@ -63,7 +63,7 @@ begin
     perform stats_private.give_back_attempt(p_run, p_reason, v_in_a_row);
     return jsonb_build_object('retry_not_before', (
         select max(j.retry_not_before) from public.user_exercise_stats_refresh_jobs j
-        -- status || '': by the account's index (pipeline/claim.sql).
+        -- status || '': by the account's index (pipeline/claim_account.sql).
         where j.user_id = p_run.user_id and j.status || '' = 'pending'));
 end;
 $$;

@@ -41,7 +41,7 @@ declare
 begin
     select j.* into v_job
     from public.user_exercise_stats_refresh_jobs j
-    -- status || '': by the account's index (pipeline/claim.sql).
+    -- status || '': by the account's index (pipeline/claim_account.sql).
     where j.user_id = p_user_id and j.status || '' = 'failed' and not exists (
         select from public.user_exercise_stats_refresh_jobs o
         where o.user_id = p_user_id and o.status in ('pending', 'processing'))

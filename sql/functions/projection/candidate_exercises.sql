@@ -1,6 +1,7 @@
--- stats_private.candidate_exercises(user, exercise_ids), exercises_of(user), window_exercises(user) -> exercise ids
--- Promises: which exercises a scope, a rebuild and the snapshot window are about, each once, in no order. What was
---   deleted is found by its published rows, so that it disappears.
+-- stats_private.candidate_exercises(user, exercise_ids), exercises_of(user), window_exercises(user) -> exercise ids,
+--   published_anchor(user) -> date
+-- Promises: which exercises a scope, a rebuild and the snapshot window are about, each once, in no order, and which day
+--   the published window is around. What was deleted is found by its published rows, so that it disappears.
 -- Locks: none
 -- Writes: nothing
 
@@ -40,4 +41,15 @@ as $$
     select m.exercise_id from public.user_manual_pr_records m where m.user_id = p_user_id
     union
     select s.exercise_id from public.user_pr_exercise_summary_snapshots s where s.user_id = p_user_id
+$$;
+
+-- The day in the middle of the account's published snapshot window; null before its first publication.
+create or replace function stats_private.published_anchor(p_user_id uuid)
+returns date
+-- Not in SQL: up to PostgreSQL 17 the server plans the body of such a function at each call.
+language plpgsql stable
+as $$
+begin
+    return (select s.published_anchor from public.user_stats_refresh_state s where s.user_id = p_user_id);
+end;
 $$;
