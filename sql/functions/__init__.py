@@ -91,6 +91,10 @@ def apply_functions(connection: Connection, *, schema_changed: bool = False) -> 
             continue
         _apply(connection, file)
     _drop_left_over_functions(connection, files, changed)
+    # A file that went and comes back with the text that it had must be applied again.
+    connection.execute(
+        text(f"delete from {_APPLIED} where name <> all (:names)"), {"names": [file.name for file in files]}
+    )
     for file in files:
         if file in changed and file.name.startswith("access/"):
             _apply(connection, file)

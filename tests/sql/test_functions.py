@@ -48,6 +48,17 @@ def test_what_the_files_no_longer_create_is_dropped(database):
     assert len(functions_named(database, "somebody_elses")) == 1
 
 
+def test_a_file_that_is_gone_is_forgotten(database):
+    """It may come back with the text that it had, as one that moves to another folder and back."""
+    database.admin(
+        "insert into stats_private.applied_sql_files values ('numbers/gone.sql', 'as it was', now())"
+    )
+    database.admin("update stats_private.applied_sql_files set sha256 = '' where name = 'numbers/e1rm.sql'")
+    migrate(database.admin_engine)
+    applied = {name for (name,) in database.admin("select name from stats_private.applied_sql_files")}
+    assert applied == {file.name for file in sql_files()}
+
+
 def test_the_owner_owns_everything_and_cannot_log_in(database):
     others = database.admin(
         "select c.oid::regclass::text from pg_catalog.pg_class c"

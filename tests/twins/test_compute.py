@@ -30,7 +30,7 @@ def _readmit(line: str, instead: str, node: str) -> Twin:
     return Twin("runs/readmit.sql", line, instead, f"tests/{node}")
 
 
-_TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
+_TIMEOUT = "if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then"
 
 _PLANS = "tests/numbers/test_plans.py::test_no_step_looks_at_more_rows_than_a_few_for_each_set"
 
@@ -78,13 +78,13 @@ TWINS: dict[str, Twin] = {
         "test_doubled_messages.py::test_a_transaction_advances_a_run_by_one_step_however_often_it_calls",
     ),
     "compute that lets errors through": _compute(
-        "when others then",
-        "when assert_failure then",
+        "when query_canceled or others then",
+        "when query_canceled then",
         "test_failures.py::test_an_error_inside_is_recorded_and_leaves_nothing_partial[raise-compute]",
     ),
     "compute that lets its timeout through": _compute(
-        "when query_canceled then",
-        "when assert_failure then",
+        "when query_canceled or others then",
+        "when others then",
         "test_failures.py::test_the_statement_timeout_is_recorded[compute]",
     ),
     "compute that swallows a person's cancel": _compute(
@@ -189,10 +189,11 @@ TWINS: dict[str, Twin] = {
         "if false then",
         "test_waiting.py::test_contention_costs_no_attempt_and_no_finished_work[55P03-compute]",
     ),
-    "a refusal of the fence that is waited for": _waiting(
+    "a refusal of the fence that is waited for": Twin(
+        "runs/failures.sql",
         " and coalesce(p_constraint, '') <> 'stats_projection_run_lease_fence_v1'",
         "",
-        "interleavings/test_waiting.py::test_the_fences_refusal_is_none[compute]",
+        "tests/interleavings/test_waiting.py::test_the_fences_refusal_is_none[compute]",
     ),
     "waits that do not grow": _waiting(
         "least(power(2, least(p_run.busy_waits, 5)), 30)",

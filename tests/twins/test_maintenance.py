@@ -145,7 +145,7 @@ TWINS: dict[str, Twin] = {
     **{
         f"a {page} page that swallows a person's cancel": Twin(
             f"maintenance/{file}",
-            "if sqlerrm <> 'canceling statement due to statement timeout' then",
+            "if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then",
             "if false then",
             f"tests/maintenance/test_pages.py::test_a_persons_cancel_is_no_failure_of_the_page[{page}]",
         )

@@ -36,7 +36,7 @@ _READ_MODELS = """v_rows := stats_private.publish_daily_rollups(p_run)
         + stats_private.publish_periods(p_run)
         + stats_private.publish_calendar(p_run);
     """
-_TIMEOUT = "if sqlerrm <> 'canceling statement due to statement timeout' then"
+_TIMEOUT = "if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then"
 
 TWINS: dict[str, Twin] = {
     "a publish that may read whole tables": Twin(
@@ -76,13 +76,13 @@ TWINS: dict[str, Twin] = {
         "test_writes_meanwhile.py::test_a_delete_inside_a_compute_is_caught_by_its_publication",
     ),
     "publish that lets errors through": _publish(
-        "when others then",
-        "when assert_failure then",
+        "when query_canceled or others then",
+        "when query_canceled then",
         "test_failures.py::test_an_error_inside_is_recorded_and_leaves_nothing_partial[raise-publish]",
     ),
     "publish that lets its timeout through": _publish(
-        "when query_canceled then",
-        "when assert_failure then",
+        "when query_canceled or others then",
+        "when others then",
         "test_failures.py::test_the_statement_timeout_is_recorded[publish]",
     ),
     "publish that swallows a person's cancel": _publish(

@@ -41,12 +41,10 @@ begin
             'behind', v_history.more or exists (
                 select from jsonb_each(v_deleted) d where d.value::integer >= v_limit));
     exception
-        when query_canceled then
-            if sqlerrm <> 'canceling statement due to statement timeout' then
+        when query_canceled or others then
+            if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then
                 raise;
             end if;
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
-        when others then
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
     end;
     return stats_private.fail_page('history', v_sqlstate, v_error) || '{"behind": false}';

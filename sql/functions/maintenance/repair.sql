@@ -34,12 +34,10 @@ begin
             'response', 'scanned', 'checked', v_page.checked, 'found', v_found,
             'lap_ended', v_page.last_user_id is null, 'has_more', false);
     exception
-        when query_canceled then
-            if sqlerrm <> 'canceling statement due to statement timeout' then
+        when query_canceled or others then
+            if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then
                 raise;
             end if;
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
-        when others then
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
     end;
     return stats_private.fail_page('repair', v_sqlstate, v_error)
@@ -77,7 +75,7 @@ begin
     exception
         when query_canceled or others then
             -- It fails the next page, as its first account.
-            if checked = 0 or sqlstate = '57014' and sqlerrm <> 'canceling statement due to statement timeout' then
+            if checked = 0 or stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then
                 raise;
             end if;
     end;

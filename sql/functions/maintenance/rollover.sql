@@ -31,12 +31,10 @@ begin
         perform stats_private.end_page('rollover', null);
         return v_answer;
     exception
-        when query_canceled then
-            if sqlerrm <> 'canceling statement due to statement timeout' then
+        when query_canceled or others then
+            if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then
                 raise;
             end if;
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
-        when others then
             get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
     end;
     return stats_private.fail_page('rollover', v_sqlstate, v_error);

@@ -58,12 +58,10 @@ begin
             return stats_private.publish_run(v_run, v_started_at, v_settings.lease_seconds);
         end if;
     exception
-        when query_canceled then
-            if sqlerrm <> 'canceling statement due to statement timeout' then
+        when query_canceled or others then
+            if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then
                 raise;
             end if;
-            get stacked diagnostics v_sqlstate = returned_sqlstate, v_error = message_text;
-        when others then
             get stacked diagnostics
                 v_sqlstate = returned_sqlstate, v_error = message_text, v_constraint = constraint_name;
     end;

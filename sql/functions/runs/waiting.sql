@@ -5,16 +5,6 @@
 -- Locks: run row (the caller holds it), job rows (skip locked)
 -- Writes: user_stats_projection_runs, user_exercise_stats_refresh_jobs
 
--- True where the error says that somebody else was in the way: lock_timeout, a serialization failure, a deadlock. The
--- lease fence raises 55P03 too, of a constraint of its own: that one means that the lease is lost.
-create or replace function stats_private.is_contention(p_sqlstate text, p_constraint text)
-returns boolean
-language sql immutable
-as $$
-    select p_sqlstate in ('40001', '40P01')
-        or p_sqlstate = '55P03' and coalesce(p_constraint, '') <> 'stats_projection_run_lease_fence_v1'
-$$;
-
 -- The run waits; the caller holds its row and has declared its token. The lease covers the wait, one compute and one
 -- publication.
 create or replace function stats_private.wait_for_others(
