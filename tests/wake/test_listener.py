@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from support.app import AppAccount
 
+from core.listening import Listener
 from core.processes import wait_until
-from tasks.listener import APPLICATION_NAME, CHANNEL, Listener
+from tasks.listener import APPLICATION_NAME, CHANNEL, listener_of_saves
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -36,7 +37,7 @@ class Wakes:
 @contextmanager
 def listening(database: Database, wakes: Wakes) -> Iterator[Listener]:
     """Run a listener that has said hello: one wake at connecting, for what it may have missed."""
-    listener = Listener(database.url, wakes)
+    listener = listener_of_saves(database.url, wakes)
     listener.start()
     try:
         assert wait_until(lambda: wakes.count == 1, 10)
@@ -112,7 +113,7 @@ def test_a_wake_that_raises_does_not_end_the_listener(database: Database) -> Non
         if len(calls) == 1:
             raise RuntimeError("no broker")
 
-    listener = Listener(database.url, wake)
+    listener = listener_of_saves(database.url, wake)
     listener.start()
     try:
         assert wait_until(lambda: len(calls) >= 2, 15)
@@ -125,7 +126,7 @@ def test_a_database_that_is_away_is_tried_again(database: Database) -> None:
     [[name]] = database.admin("select current_database()")
     with database.admin_engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql(f"alter database {name} connection limit 0")
-        listener = Listener(database.url, wakes)
+        listener = listener_of_saves(database.url, wakes)
         listener.start()
         try:
             assert not wait_until(lambda: wakes.count > 0, 0.5)

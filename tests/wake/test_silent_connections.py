@@ -13,8 +13,8 @@ from sqlalchemy import make_url
 from support.proxy import Pooler, Proxy
 from support.rig import soon
 
-from tasks import listener as module
-from tasks.listener import CHANNEL, HEARTBEAT_APPLICATION_NAME, Listener
+from core import listening as module
+from tasks.listener import CHANNEL, HEARTBEAT_APPLICATION_NAME, listener_of_saves
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -36,7 +36,7 @@ class Wakes:
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[str], int]:
     """Return how often the listener has said what a pattern matches."""
-    caplog.set_level(logging.INFO, "tasks.listener")
+    caplog.set_level(logging.INFO, "core.listening")
     return lambda pattern: sum(
         bool(re.search(pattern, record.getMessage())) for record in list(caplog.records)
     )
@@ -51,7 +51,7 @@ def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def listening(listens: str, notifies: str) -> Iterator[Wakes]:
     """Run a listener that proves itself each second."""
     wakes = Wakes()
-    listener = Listener(listens, wakes, notify_url=notifies, every=0.5, answer_within=1)
+    listener = listener_of_saves(listens, wakes, notify_url=notifies, every=0.5, answer_within=1)
     listener.start()
     try:
         yield wakes
