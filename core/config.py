@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import psycopg2
 from psycopg2.extensions import make_dsn
-from pydantic import ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis import ConnectionPool
 from sqlalchemy.engine import URL, make_url
@@ -23,6 +23,7 @@ from sqlalchemy.exc import ArgumentError
 
 _AMBIENT_PREFIXES = ("PG", "CELERY_", "REDBEAT_")
 _PREFIX = "STATS_REFRESH_"
+_SHORTEST_SECRET = 32
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -50,6 +51,26 @@ class Config(BaseSettings):
     flower_password: str | None = None
     """Flower's password for the user ``operator``; ``up`` makes one up and prints it where none is set."""
 
+    http_host: str = "127.0.0.1"
+    """Where the HTTP service listens; 0.0.0.0 behind a proxy or in a container."""
+    http_port: int = 8090
+    """The HTTP service's port; 0 takes a free one."""
+    http_connections: int = Field(default=10, ge=1, le=200)
+    """Connections to Postgres that one process of the HTTP service uses for calls of apps."""
+    jwt_secret: str | None = None
+    """Secret of HS256 tokens. Either this or `jwks`; with neither no token is valid."""
+    jwks: Path | None = None
+    """File with the public keys (JWKS) of RS256 or ES256 tokens."""
+    service_token: str | None = None
+    """The bearer of services: it may call the worker entry point and read the metrics."""
+
+    @field_validator("jwt_secret", "service_token")
+    @classmethod
+    def _long_enough(cls, value: str | None) -> str | None:
+        if value is not None and len(value) < _SHORTEST_SECRET:
+            raise ValueError(f"must have at least {_SHORTEST_SECRET} characters: shorter ones can be guessed")
+        return value
+
     @field_validator("database_url", "listen_database_url")
     @classmethod
     def _postgres_only(cls, value: str | None, field: ValidationInfo) -> str | None:
@@ -66,7 +87,7 @@ class Config(BaseSettings):
             )
         return value
 
-    @field_validator("flower_port", mode="before")
+    @field_validator("flower_port", "http_port", mode="before")
     @classmethod
     def _port(cls, value: object) -> object:
         if not re.fullmatch(r"[0-9]{1,5}", str(value)) or int(str(value)) > 65535:

@@ -1,0 +1,1 @@
+"""How others than workers reach the product: the HTTP service."""
