@@ -8,6 +8,7 @@ from itertools import islice
 from rich.console import Console
 
 from importers.history import NOT_A_SET, Listed, Remark, Typo
+from importers.report import ranges
 from importers.saving import ImportReport
 from importers.spool import SkippedRows, temporary_space
 from importers.typos import HOW_TO_CORRECT
@@ -92,16 +93,6 @@ def _typo_lines(typos: Listed[Typo], *, verbose: bool) -> Iterator[str]:
 
 def _places(lines: Iterator[int]) -> Iterator[str]:
     """Yield the lines in the order of the file, as ranges, as many at a time as fit on a line."""
-    ranges = _ranges(lines)
-    while some := list(islice(ranges, _RANGES_A_LINE)):
+    found = ranges(lines)
+    while some := list(islice(found, _RANGES_A_LINE)):
         yield ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in some)
-
-
-def _ranges(lines: Iterator[int]) -> Iterator[tuple[int, int]]:
-    first = last = next(lines)
-    for line in lines:
-        if line > last + 1:
-            yield first, last
-            first = line
-        last = line
-    yield first, last

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from celery import Task
-from sqlalchemy import text
 
 from core.config import config
 from core.stages import Stage
 from tasks.app import app
 from tasks.execution import StageFailed, execute
+from tasks.statements import CLAIM, COMPUTE, PUBLISH
 from tasks.transaction import Answer
 from tasks.wake import follow_ups, send
-
-CLAIM = text("select public.stats_projection_claim_v1(:lock_owner)")
-COMPUTE = text(
-    "select public.stats_projection_compute_v1("
-    "cast(:run_id as uuid), cast(:lease_token as uuid), cast(:expected_offset as integer))"
-)
-PUBLISH = text("select public.stats_projection_publish_v1(cast(:run_id as uuid), cast(:lease_token as uuid))")
 
 
 @app.task(name="stats.claim", bind=True, throws=(StageFailed,))

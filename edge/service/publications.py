@@ -38,24 +38,26 @@ class Subscription:
         self._event = asyncio.Event()
         self.generations: deque[int] = deque(maxlen=1000)
         """Those that were published since, oldest first; the reader empties it."""
-        self.heard_wakes = False
+        self.must_ask = False
         """Whether anything may have been missed, so that only the database knows."""
 
     def hear(self, generation: int | None) -> None:
         if generation is None:
-            self.heard_wakes = True
+            self.must_ask = True
         else:
             self.generations.append(generation)
         self._event.set()
 
-    async def change(self, seconds: float) -> None:
-        """Return when something was heard, or the time is over."""
+    async def change(self, seconds: float) -> bool:
+        """Wait until something was heard or the time is over; tell whether something was heard."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
-            self.heard_wakes = True
+            self.must_ask = True
+            return False
         self._event.clear()
+        return True
 
 
 class Publications:
@@ -65,6 +67,7 @@ class Publications:
         self._waiting: dict[UUID, set[Subscription]] = {}
         self.count = 0
         self.is_stopping = False
+        self._hears_publications = False
         self._loop = asyncio.get_running_loop()
         self._listener = Listener(_SUBJECT, listen_url, self._hear, notify_url=notify_url)
         self._listener.start()
@@ -79,7 +82,7 @@ class Publications:
     @property
     def interval(self) -> float:
         """Seconds after which a waiting request asks the database again by itself."""
-        longest = _ASK_AGAIN if self.is_proven else _ASK_AGAIN_UNPROVEN
+        longest = _ASK_AGAIN if self.is_proven and self._hears_publications else _ASK_AGAIN_UNPROVEN
         return longest * random.uniform(0.75, 1.25)
 
     @contextmanager
@@ -98,6 +101,10 @@ class Publications:
             others.discard(ours)
             if not others:
                 del self._waiting[user_id]
+
+    def miss(self) -> None:
+        """Note that a publication was found which nothing was heard of: they may be switched off."""
+        self._hears_publications = False
 
     def stop_waiting(self) -> None:
         """Let everybody who waits answer with what there is."""
@@ -125,6 +132,7 @@ class Publications:
                     extra={"action": "listen"},
                 )
                 continue
+            self._hears_publications = True
             for waiting in self._waiting.get(user_id, ()):
                 waiting.hear(generation)
 

@@ -1,0 +1,101 @@
+"""Another app's export in, its report out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from core.errors import OperatorError
+from edge.service.problems import Problem
+from edge.service.shapes import PROBLEMS
+from edge.service.state import Here, SignedIn
+from importers import formats
+from importers.report import ranges
+from importers.saving import ImportReport, import_history, time_zone
+
+router = APIRouter(prefix="/v1", tags=["imports"])
+_MOST_LISTED = 200
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+
+
+@router.post(
+    "/imports",
+    summary="Import an export of another app",
+    responses={
+        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "What became of every row."},
+        **PROBLEMS(401, 403, 408, 413, 422, 503),
+    },
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"text/csv": _FILE, "application/octet-stream": _FILE}}
+    },
+)  # fmt: skip
+async def import_file(
+    request: Request,
+    parts: Here,
+    caller: SignedIn,
+    format: Annotated[
+        Literal["auto", "strong", "hevy", "fitnotes", "fitbod"], Query(description="auto: by its columns.")
+    ] = "auto",
+    unit: Annotated[
+        Literal["kg", "lb"] | None, Query(description="Of weights, where the file does not say.")
+    ] = None,
+    timezone: Annotated[str, Query(max_length=100, description="Where its times were taken.")] = "UTC",
+    keep: Annotated[bool, Query(description="Change no session that is there.")] = False,
+    dry_run: Annotated[bool, Query(description="Write nothing; report what an import would do.")] = False,
+) -> Response:
+    """The body is the file itself, up to 64 MB. Every row is accounted for: `sets_taken` + skipped = `data_rows`.
+    Importing a file twice changes nothing, and an interrupted import is continued by sending it again."""
+    user = caller.account
+    with tempfile.TemporaryDirectory(prefix="stats-refresh-import-") as folder:
+        file = Path(folder) / "upload"
+        with file.open("wb") as out:
+            async for chunk in request.stream():
+                out.write(chunk)
+
+        def work() -> dict[str, Any]:
+            try:
+                time_zone(timezone)
+                provider, history = formats.read_with_source(file, format, unit)
+                report = import_history(
+                    parts.work.engine, user, provider, history, timezone=timezone, keep=keep, dry_run=dry_run
+                )
+            except OperatorError as error:
+                raise Problem(
+                    422, str(error).replace(f"{file}: ", "").replace(str(file), "the file")
+                ) from error
+            return _shown(provider, report)
+
+        return JSONResponse(await parts.work.run(work))
+
+
+def _shown(provider: str, report: ImportReport) -> dict[str, Any]:
+    return {
+        "format": provider,
+        "dry_run": report.is_dry_run,
+        "data_rows": report.data_rows,
+        "sets_taken": report.sets_taken,
+        "rows_skipped": len(report.skipped),
+        "sessions_saved": report.sessions_saved,
+        "sessions_updated": report.sessions_updated,
+        "sessions_already_there": report.sessions_already_there,
+        "sessions_differing": report.sessions_differing,
+        "sessions_refused": report.sessions_refused,
+        "skipped": list(_skipped(report)),
+        "remarks": [
+            {"line": remark.line, "text": remark.text} for remark in islice(report.remarks, _MOST_LISTED)
+        ],
+        "typos": [{"line": typo.line, "text": typo.text} for typo in islice(report.typos, _MOST_LISTED)],
+        "statsRequestedVersion": report.stats_requested_version,
+    }
+
+
+def _skipped(report: ImportReport) -> Iterator[dict[str, Any]]:
+    for reason, count, lines in report.skipped.by_reason():
+        shown = islice(ranges(lines), _MOST_LISTED)
+        yield {"reason": reason, "rows": count, "lines": [list(one) for one in shown]}
