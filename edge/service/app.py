@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Lifespan, Receive, Scope, Send
 
 from core.config import Config
 from core.errors import OperatorError
@@ -71,7 +71,7 @@ class Service:
             self._parts.work.close()
 
 
-def _api(lifespan: Any) -> FastAPI:
+def _api(lifespan: Lifespan[FastAPI]) -> FastAPI:
     api = FastAPI(
         title="stats-refresh",
         version="1",

@@ -61,7 +61,7 @@ async def read_freshness(
     "/refresh",
     summary="Refresh the account at once",
     responses={
-        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The scoped door's answer."},
+        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The door's."},
         **PROBLEMS(400, 401, 403, 408, 409, 413, 422, 503),
     },
 )  # fmt: skip
@@ -96,7 +96,7 @@ async def _events(
 ) -> AsyncIterator[str]:
     """Yield an event for each publication, and a comment now and then, which finds out whether somebody reads."""
     publications = parts.publications
-    sent: int | None = int(last_event_id) if (last_event_id or "").isdecimal() else None
+    sent: int | None = _generation(last_event_id)
     with publications.subscription(caller.account) as heard:
         # What was published between the look and the subscription.
         heard.must_ask = True
@@ -129,6 +129,15 @@ async def _state_or_last(parts: Parts, caller: Caller, last: dict[str, int]) -> 
             raise
         await asyncio.sleep(0)
         return last
+
+
+def _generation(event_id: str | None) -> int | None:
+    """Return the generation that an event's id stands for; None for what is none of ours."""
+    return (
+        int(event_id)
+        if event_id and event_id.isascii() and event_id.isdecimal() and len(event_id) < 20
+        else None
+    )
 
 
 def _seconds_left(caller: Caller) -> float:

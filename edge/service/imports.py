@@ -28,7 +28,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
     "/imports",
     summary="Import an export of another app",
     responses={
-        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "What became of every row."},
+        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The report."},
         **PROBLEMS(401, 403, 408, 413, 422, 503),
     },
     openapi_extra={

@@ -93,7 +93,7 @@ def of_database(error: SQLAlchemyError) -> Problem:
 
 
 def _refusal(error: DBAPIError, state: str) -> Problem:
-    """Return what the database refuses, in its own words, which are ours: it prints no value before its rule is kept."""
+    """Return what the database refuses, in our functions' words, which hold nothing secret."""
     diagnosis = error.orig.diag  # type: ignore[union-attr]
     detail, hint = str(diagnosis.message_primary), diagnosis.message_hint
     if state.startswith(("22", "23", "54")):

@@ -21,7 +21,9 @@ from edge.service.tokens import Caller
 from tasks.transaction import service
 
 router = APIRouter(prefix="/v1", tags=["readers"])
-_NOT_MODIFIED = {304: {"description": "What the caller has, by If-None-Match, still holds."}}
+_NOT_MODIFIED: dict[int | str, dict[str, object]] = {
+    304: {"description": "What the caller has, by If-None-Match, still holds."}
+}
 FRESHNESS = "public.stats_account_freshness_v1(:user_id)"
 
 
@@ -69,7 +71,7 @@ async def pr_detail(
     request: Request, parts: Here, caller: SignedIn, exercise_id: rules.ExerciseId, as_of: rules.AsOf,
     min_generation: rules.MinGeneration = None, wait: rules.Wait = 0, if_none_match: rules.IfNoneMatch = None,
 ) -> Response:  # fmt: skip
-    """Daily sums, records and rep maxes of one exercise as they stood on the day. Lists are empty where there are none."""
+    """Daily sums, records and rep maxes of one exercise as they stood on the day."""
     _refuse_nul(exercise_id)
     read = _reading(
         parts, caller, "public.get_pr_detail(:exercise_id, :as_of)", exercise_id=exercise_id, as_of=as_of

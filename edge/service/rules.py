@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Header, Path, Query
@@ -14,20 +14,20 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 
-def _day(value: Any) -> Any:
+def _day(value: object) -> object:
     # A date of pydantic's may be a number of seconds, too.
     if isinstance(value, str) and not _DAY.fullmatch(value):
         raise ValueError("must be a day as YYYY-MM-DD")
     return value
 
 
-def _uuid(value: Any) -> Any:
+def _uuid(value: object) -> object:
     if isinstance(value, str) and not _UUID.fullmatch(value):
         raise ValueError("must be a uuid as 8-4-4-4-12 hexadecimal digits")
     return value
 
 
-def _month(value: Any) -> Any:
+def _month(value: object) -> object:
     return _day(f"{value}-01" if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}", value) else value)
 
 
@@ -52,7 +52,7 @@ MutationId = Annotated[
     Id,
     Header(
         alias="Idempotency-Key",
-        description="A uuid of this write: sent again, the write is done once and answers the same receipt, for 30 days.",
+        description="A uuid of this write: a write sent again within 30 days is done once, and answers the same.",
         examples=["0d9cf1a0-58a5-4b52-a6a5-27e0d2f2a7c1"],
     ),
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import resource
 from types import FrameType
-from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from core.config import Config
@@ -36,10 +36,10 @@ class BoundedProtocol(H11Protocol):
             # The keep-alive timer ended with the first byte.
             self._expect_head()
         else:
-            self._head_timer = _cancelled(self._head_timer)
+            self._end_head_timer()
 
     def on_response_complete(self) -> None:
-        self._head_timer = _cancelled(self._head_timer)
+        self._end_head_timer()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -48,21 +48,27 @@ class BoundedProtocol(H11Protocol):
             self._read_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._read_timer = _cancelled(self._read_timer)
+        self._end_read_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer, self._read_timer = _cancelled(self._head_timer), _cancelled(self._read_timer)
+        self._end_head_timer()
+        self._end_read_timer()
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
+    def _end_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+    def _end_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
 
 class Server(uvicorn.Server):
@@ -75,7 +81,7 @@ class Server(uvicorn.Server):
             stop()
 
 
-def serve(app: Any, config: Config) -> None:
+def serve(app: ASGIApp, config: Config) -> None:
     """Serve `app` until a signal ends it."""
     # A waiting request is an open file.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, TextClause, text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import JSONResponse, Response
 
@@ -29,8 +29,11 @@ _STATUS = text("select public.stats_projection_worker_status_v1()")
 
 
 @router.post(
-    PATH, summary="Refresh what waits", response_model=WorkReport, responses=PROBLEMS(400, 401, 403, 408, 409, 413, 422, 503)
-)  # fmt: skip
+    PATH,
+    summary="Refresh what waits",
+    response_model=WorkReport,
+    responses=PROBLEMS(400, 401, 403, 408, 409, 413, 422, 503),
+)
 async def process(request: Request, parts: Here, caller: SignedIn, work: WorkRequest) -> Response:
     """For services and administrators. Takes the oldest waiting accounts through claim, compute and publish, up to
     `limit` of them and for about 20 s; stops where a batch has to wait. A loop on `has_more` ends."""
@@ -152,5 +155,5 @@ class _Drive:
         times = [moment for moment in (self.retry_not_before, answer.get("retry_not_before")) if moment]
         self.retry_not_before = min(times, default=None)
 
-    def _run(self, stage: Stage, statement: Any, **arguments: object) -> Answer:
+    def _run(self, stage: Stage, statement: TextClause, **arguments: object) -> Answer:
         return run_stage(self.engine, stage, statement, arguments, lambda _answer: None)

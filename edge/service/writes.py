@@ -36,7 +36,7 @@ _OURS = ("expected_user_id", "mutation_id", "session_id")
     "/sessions",
     summary="Save a new session",
     status_code=201,
-    responses={**_RECEIPT, 201: {"model": Receipt}, 200: {"model": Receipt, "description": "Saved before: the receipt again."}},
+    responses={**_RECEIPT, 201: {"model": Receipt}},
     openapi_extra=body_of(Session),
 )  # fmt: skip
 async def create_session(
