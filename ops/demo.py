@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 import uuid
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from sqlalchemy import Engine, create_engine, text
 from core.config import Config, config
 from core.errors import OperatorError, StackFailed
 from core.processes import wait_until
+from edge.service.tokens import sign
 from embedded.supervisor import StopRequested
 from importers.formats import read_with_source
 from importers.history import ParsedHistory
@@ -23,7 +26,7 @@ from ops.freshness import Freshness, freshness
 from ops.importing import import_and_report
 from ops.printing import Column, Table, say, terminal
 from ops.sample_history import sample_history
-from ops.stack import running_stack
+from ops.stack import Stack, running_stack
 from tasks.transaction import account, transaction
 
 PUBLISHED_WITHIN = 60
@@ -47,12 +50,13 @@ def run(file: Path | None, format: str, unit: str | None) -> None:
     console.print(_servers_line(config(), user_id), soft_wrap=True)
     provider, history = _history(console, file, format, unit)
     console.print(f"history: {file or 'a made-up one, two years'} ({history.data_rows} sets)")
-    console.print("starting servers, workers, beat and Flower ...")
+    console.print("starting servers, workers, beat, Flower and the HTTP service ...")
     try:
-        with running_stack(config()) as stack:
+        # By a secret of its own, for it makes a token itself.
+        with running_stack(config().model_copy(update={"jwks": None})) as stack:
             engine = create_engine(stack.urls.database_url, pool_size=2, max_overflow=0)
             try:
-                _show_main_job(console, engine, user_id, provider, history)
+                _show_main_job(console, stack, engine, user_id, provider, history)
             finally:
                 engine.dispose()
     except StopRequested as stop:
@@ -85,7 +89,7 @@ def _history(console: Console, file: Path | None, format: str, unit: str | None)
 
 
 def _show_main_job(
-    console: Console, engine: Engine, user_id: UUID, provider: str, history: ParsedHistory
+    console: Console, stack: Stack, engine: Engine, user_id: UUID, provider: str, history: ParsedHistory
 ) -> None:
     report = import_and_report(engine, user_id, provider, history, console=console)
     if not report.sessions_saved:
@@ -94,12 +98,14 @@ def _show_main_job(
     console.print(f"requested = applied = {fresh.applied}")
     console.print(_latency_line(fresh))
     today = datetime.now(UTC).date()
-    board = _pr_board(engine, user_id, today)
+    board = _pr_board(stack, user_id, today, fresh.applied)
     if board["stale"] or board["generation"] != fresh.applied or not board["exercises"]:
         raise StackFailed(
             f"the PR board is not the newest generation: {board['generation']} of {fresh.applied}"
         )
-    console.print(f"PR board of {board['as_of']}, generation {board['generation']} (kg)")
+    console.print(
+        f"PR board of {board['as_of']}, generation {board['generation']} (kg), from {stack.http_url}"
+    )
     say(_board_table(board, _exercise_names(engine, user_id)))
 
 
@@ -122,11 +128,18 @@ def _wait_until_fresh(engine: Engine, user_id: UUID) -> Freshness:
     return freshness(engine, user_id)
 
 
-def _pr_board(engine: Engine, user_id: UUID, as_of: date) -> dict[str, Any]:
-    with transaction(engine, account(user_id)) as connection:
-        board: dict[str, Any] = connection.scalar(
-            text("select public.get_pr_overview(:as_of)"), {"as_of": as_of}
-        )
+def _pr_board(stack: Stack, user_id: UUID, as_of: date, generation: int) -> dict[str, Any]:
+    """Read the board as an app does: over HTTP, with the account's token."""
+    assert stack.http_secrets.jwt_secret is not None
+    request = urllib.request.Request(
+        f"{stack.http_url}/v1/pr-overview?date={as_of}&min_generation={generation}&wait=10",
+        headers={"Authorization": f"Bearer {sign(stack.http_secrets.jwt_secret, user_id)}"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            board: dict[str, Any] = json.load(answer)
+    except OSError as error:
+        raise StackFailed(f"the PR board can't be read from {stack.http_url}: {error}") from error
     return board
 
 

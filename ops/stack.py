@@ -1,4 +1,6 @@
-"""What a stack consists of: Postgres and Valkey (ours or given), the migration, workers, beat and Flower."""
+"""What a stack consists of: Postgres and Valkey (ours or given), the migration, workers, beat, Flower
+and the HTTP service.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ from sqlalchemy.exc import OperationalError
 from core.config import Config
 from core.errors import OperatorError, StackFailed
 from core.processes import Program
+from edge.service.server import GRACE_SECONDS
 from embedded.postgres import OLDEST_VERSION, PostgresServer, find_binaries, stack_password
 from embedded.run_folder import RunFolder
 from embedded.server import Server
@@ -29,6 +32,7 @@ from embedded.supervisor import Log, Part, Running, Service, Step, running
 from embedded.valkey import ValkeyServer, find_binary
 from ops.data_folder import kept_folder
 from ops.discovery import StackUrls, announced
+from ops.http_secrets import HTTP_SECRETS_FILE, HttpSecrets, secrets_of_http
 from ops.logs import AlarmLog, FileLog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +45,7 @@ WORKERS: Mapping[str, int] = {
     "maintenance": 1,
 }
 """The queue of each worker, and its number of processes."""
-SERVICE_NAMES = ("postgres", "valkey", *WORKERS, "beat", "flower")
+SERVICE_NAMES = ("postgres", "valkey", *WORKERS, "beat", "flower", "edge")
 
 _TASK_TIMEOUT = 130
 """Seconds that a running task may take to finish at a stop: a little more than Celery's hard limit for it."""
@@ -56,6 +60,8 @@ class Stack:
     urls: StackUrls
     flower_url: str
     flower_password: str
+    http_url: str
+    http_secrets: HttpSecrets
     data_dir: Path
     log_file: Path
     running: Running
@@ -67,37 +73,66 @@ class Stack:
 
 @contextmanager
 def running_stack(
-    config: Config, terminal: Log | None = None, *, flower_port: int | None = None, discoverable: bool = False
+    config: Config,
+    terminal: Log | None = None,
+    *,
+    flower_port: int | None = None,
+    http_port: int | None = None,
+    discoverable: bool = False,
 ) -> Iterator[Stack]:
     """Run a stack while the body runs. For the main thread.
 
     The processes write to a file, whose end is shown when something fails; what a person should see at once goes
-    to `terminal`, too. Without `flower_port` Flower takes a free one. A `discoverable` stack is found by commands in
+    to `terminal`, too. Without `flower_port` and `http_port` free ones
+    are taken. A `discoverable` stack is found by commands in
     other terminals.
     """
     check_servers(config)
     port = flower_port or _free_port()
     require_free_port(port)
+    port_of_edge = http_port or _free_port()
+    require_free_port(port_of_edge, "The HTTP service", "STATS_REFRESH_HTTP_PORT")
     with ExitStack() as resources:
         folder = resources.enter_context(RunFolder.create())
         data_dir = resources.enter_context(_data_folder(config.data_dir, folder))
-        log_file = (data_dir if config.data_dir else folder.path) / "stack.log"
+        kept = data_dir if config.data_dir else folder.path
+        log_file = kept / "stack.log"
         file = resources.enter_context(_log_shown_on_failure(log_file))
-        plan = _Plan(config, folder, data_dir, port)
+        http_secrets = secrets_of_http(config, kept / HTTP_SECRETS_FILE)
+        plan = _Plan(config, folder, data_dir, port, port_of_edge, http_secrets)
         log = AlarmLog(file, terminal) if terminal else file
         supervisor = resources.enter_context(running(plan.parts(), log))
         if discoverable:
             resources.enter_context(announced(plan.urls, folder))
         flower_url = f"http://127.0.0.1:{port}"
-        yield Stack(plan.urls, flower_url, plan.flower_password, data_dir, log_file, supervisor)
+        http_url = f"http://127.0.0.1:{port_of_edge}"
+        yield Stack(
+            plan.urls,
+            flower_url,
+            plan.flower_password,
+            http_url,
+            http_secrets,
+            data_dir,
+            log_file,
+            supervisor,
+        )
 
 
 class _Plan:
     """The parts of one stack, in the order in which they start."""
 
-    def __init__(self, config: Config, folder: RunFolder, data_dir: Path, flower_port: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        folder: RunFolder,
+        data_dir: Path,
+        flower_port: int,
+        http_port: int,
+        http_secrets: HttpSecrets,
+    ) -> None:
         self.flower_password = config.flower_password or secrets.token_urlsafe(12)
-        self._flower_port = flower_port
+        self._flower_port, self._http_port = flower_port, http_port
+        self._http_host, self._http_secrets = config.http_host, http_secrets
         self._folder, self._data_dir = folder, data_dir
         self._postgres: PostgresServer | None = None
         self._valkey: ValkeyServer | None = None
@@ -130,7 +165,7 @@ class _Plan:
         return [
             *parts,
             # Together, because each takes seconds to load; a beat's early messages wait.
-            (*(self._worker(queue) for queue in WORKERS), self._beat(), self._flower()),
+            (*(self._worker(queue) for queue in WORKERS), self._beat(), self._flower(), self._edge()),
         ]
 
     def _migrate(self) -> None:
@@ -172,9 +207,27 @@ class _Plan:
             Program(
                 "flower",
                 lambda: argv,
-                partial(_flower_answers, self._flower_port),
+                partial(_answers, self._flower_port, "/healthcheck"),
                 environment=self._environment(),
                 directory=ROOT,
+            )
+        )
+
+    def _edge(self) -> Service:
+        argv = (sys.executable, "-m", "edge.service")
+        return Service(
+            Program(
+                "edge",
+                lambda: argv,
+                partial(_answers, self._http_port, "/readyz"),
+                environment={
+                    **self._environment(),
+                    "STATS_REFRESH_HTTP_HOST": self._http_host,
+                    "STATS_REFRESH_HTTP_PORT": str(self._http_port),
+                    **self._http_secrets.environment(),
+                },
+                directory=ROOT,
+                stop_timeout=GRACE_SECONDS + 5,
             )
         )
 
@@ -281,16 +334,15 @@ def _first_line(error: BaseException | None) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def require_free_port(port: int) -> None:
-    """Raise OperatorError when Flower can't listen on `port`."""
+def require_free_port(port: int, what: str = "Flower", variable: str = "STATS_REFRESH_FLOWER_PORT") -> None:
+    """Raise OperatorError when `what` can't listen on `port`, which `variable` sets."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise OperatorError(
-                f"Flower can't listen on port {port} ({error.strerror}): "
-                "set STATS_REFRESH_FLOWER_PORT to another one"
+                f"{what} can't listen on port {port} ({error.strerror}): set {variable} to another one"
             ) from error
 
 
@@ -301,10 +353,10 @@ def _free_port() -> int:
         return port
 
 
-def _flower_answers(port: int, _pid: int) -> bool:
+def _answers(port: int, path: str, _pid: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
-        connection.request("GET", "/healthcheck")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     except OSError:
         return False

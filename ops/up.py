@@ -18,7 +18,13 @@ def up() -> None:
     console = Console(markup=False, highlight=False)
     terminal = ConsoleLog(console, SERVICE_NAMES)
     try:
-        with running_stack(config(), terminal, flower_port=config().flower_port, discoverable=True) as stack:
+        with running_stack(
+            config(),
+            terminal,
+            flower_port=config().flower_port,
+            http_port=config().http_port,
+            discoverable=True,
+        ) as stack:
             for line in _announcement(stack):
                 console.print(line, soft_wrap=True)
             stack.wait()
@@ -30,6 +36,7 @@ def _announcement(stack: Stack) -> list[str]:
     return [
         "",
         f"Flower   {stack.flower_url}   user {FLOWER_USER}   password {stack.flower_password}",
+        f"HTTP     {stack.http_url}   its secrets: {stack.http_secrets.file}   {stack.http_url}/openapi.json",
         f"Logs     {stack.log_file}   (here: warnings and errors alone)",
         *_how_to_connect(stack),
         *_what_becomes_of_the_data(stack),

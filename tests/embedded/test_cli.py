@@ -143,7 +143,7 @@ def test_a_setting_that_breaks_its_rule_ends_a_celery_process(command: str) -> N
     ],
 )
 def test_a_data_folder_that_can_not_be_one(folder: str, problem: str, private_temp: Path) -> None:
-    line = the_line(stats_refresh("up", temp=private_temp, data_dir=folder, flower_port="0"))
+    line = the_line(stats_refresh("up", temp=private_temp, data_dir=folder, flower_port="0", http_port="0"))
     assert line.startswith("stats-refresh: STATS_REFRESH_DATA_DIR: ")
     assert problem in line
     assert_nothing_is_left(private_temp)
@@ -154,7 +154,7 @@ def test_a_data_folder_with_something_else_in_place_of_the_data(
 ) -> None:
     data = run_folder.subfolder("data", shared=True)
     (data / "valkey").write_text("not a folder")
-    ran = stats_refresh("up", temp=private_temp, data_dir=str(data), flower_port="0")
+    ran = stats_refresh("up", temp=private_temp, data_dir=str(data), flower_port="0", http_port="0")
     assert "valkey can't use" in the_line(ran)
     assert "STATS_REFRESH_DATA_DIR" in ran.stderr
     assert_nothing_is_left(private_temp)
@@ -163,7 +163,7 @@ def test_a_data_folder_with_something_else_in_place_of_the_data(
 @pytest.mark.parametrize("setting", ["postgres_bin", "valkey_bin"])
 @pytest.mark.parametrize("path", [str(ROOT), "/proc/nope", str(ROOT / "README.md")])
 def test_binaries_that_are_none(setting: str, path: str, private_temp: Path) -> None:
-    ran = stats_refresh("up", temp=private_temp, flower_port="0", **{setting: path})
+    ran = stats_refresh("up", temp=private_temp, flower_port="0", http_port="0", **{setting: path})
     assert f"STATS_REFRESH_{setting.upper()}" in the_line(ran)
     assert "started" not in ran.stdout
     assert_nothing_is_left(private_temp)
@@ -193,7 +193,9 @@ def test_data_folder_in_use(private_temp: Path, run_folder: RunFolder) -> None:
     data = run_folder.subfolder("data", shared=True)
     lock = os.open(data, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    line = the_line(stats_refresh("up", temp=private_temp, data_dir=str(data), flower_port="0"))
+    line = the_line(
+        stats_refresh("up", temp=private_temp, data_dir=str(data), flower_port="0", http_port="0")
+    )
     os.close(lock)
     assert "another stack uses" in line
 

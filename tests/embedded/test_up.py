@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import os
 import re
 import signal
@@ -108,7 +109,7 @@ def port() -> int:
 
 @pytest.fixture
 def up(private_temp: Path, port: int) -> Iterator[Up]:
-    stack = Up(private_temp, flower_port=str(port))
+    stack = Up(private_temp, flower_port=str(port), http_port=str(free_port()))
     yield stack
     if stack.process.poll() is None:
         stack.end(signal.SIGTERM)
@@ -126,6 +127,7 @@ def test_a_stack_from_start_to_end(up: Up, private_temp: Path, port: int) -> Non
     check_login_of_workers(the_stack().urls.database_url)
     check_calm_but_for_alarms(up, private_temp)
     check_privacy(up, private_temp)
+    check_http(up, private_temp)
     assert [page(port, "/tasks"), page(port, "/api/workers")] == [401, 401]
     assert [page(port, "/tasks", password), page(port, "/api/workers", password)] == [200, 200]
     check_restart_after_kill(up)
@@ -145,6 +147,21 @@ def check_announcement(up: Up, temp: Path) -> None:
     assert redis.Redis.from_url(stack.urls.redis_url).ping()
     (state,) = temp.glob("*/*/stack.json")
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
+
+
+def check_http(up: Up, temp: Path) -> None:
+    """The printed address answers, and the printed file has the secrets for its owner alone."""
+    (address, file) = re.search(r"HTTP     http://(\S+)   its secrets: (\S+)", up.output).groups()
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    secrets = json.loads(Path(file).read_text())
+    assert not any(secret in up.output for secret in secrets.values())
+    connection = http.client.HTTPConnection(address, timeout=10)
+    worker = {"Authorization": f"Bearer {secrets['service_token']}"}
+    for headers, status in (({}, 200), (worker, 200), ({"Authorization": "Bearer other"}, 401)):
+        connection.request("GET", "/stats-process-refresh-jobs", headers=headers)
+        answer = connection.getresponse()
+        assert (answer.status, b"worker" in answer.read()) == (status, headers is worker)
+    connection.close()
 
 
 def check_login_of_workers(url: str) -> None:
@@ -220,7 +237,7 @@ def check_clean_end(up: Up, temp: Path) -> None:
     family = up.family()
     assert up.end(signal.SIGINT) == 0
     order = re.findall(r"stopping (\w+)", up.output)
-    assert order == ["flower", "beat", "maintenance", "compute", "pipeline", "valkey", "postgres"]
+    assert order == ["edge", "flower", "beat", "maintenance", "compute", "pipeline", "valkey", "postgres"]
     assert all(gone(process) for process in family)
     assert list(temp.iterdir()) == []
 
@@ -229,7 +246,7 @@ def test_nothing_survives_a_killed_supervisor_and_kept_data_is_found_again(
     private_temp: Path, run_folder: RunFolder
 ) -> None:
     data = run_folder.path / "kept data"
-    first = Up(private_temp, flower_port=str(free_port()), data_dir=str(data))
+    first = Up(private_temp, flower_port=str(free_port()), http_port=str(free_port()), data_dir=str(data))
     first.wait_for("Ctrl-C stops")
     with create_engine(the_stack().urls.admin_url, poolclass=NullPool).begin() as connection:
         connection.execute(text("create table kept as select 42 as answer"))
@@ -240,7 +257,7 @@ def test_nothing_survives_a_killed_supervisor_and_kept_data_is_found_again(
     assert running_stacks() == []
     assert list(private_temp.iterdir()) == []
 
-    second = Up(private_temp, flower_port=str(free_port()), data_dir=str(data))
+    second = Up(private_temp, flower_port=str(free_port()), http_port=str(free_port()), data_dir=str(data))
     second.wait_for("Ctrl-C stops")
     with create_engine(the_stack().urls.admin_url, poolclass=NullPool).connect() as connection:
         assert connection.scalar(text("select answer from kept")) == 42

@@ -78,7 +78,7 @@ def test_a_stack_on_a_database_that_is_behind_with_a_login_that_may_not_migrate(
         "update stats_private.applied_sql_files set sha256 = 'old' where name = 'pipeline/claim.sql'"
     )
     url = database.url if migrated else postgres_server.url(empty_database, LOGIN)
-    ran = stats_refresh(command, database_url=url, flower_port="0")
+    ran = stats_refresh(command, database_url=url, flower_port="0", http_port="0")
     line = the_line(ran)
     assert line.startswith(
         f"stats-refresh: the database is not at this release: {LOGIN} may not migrate the database ("
@@ -89,7 +89,7 @@ def test_a_stack_on_a_database_that_is_behind_with_a_login_that_may_not_migrate(
 
 def test_a_stack_on_a_database_of_a_later_release(database: Database) -> None:
     database.admin("update public.stats_refresh_schema_version set version_num = '9999'")
-    ran = stats_refresh("up", database_url=database.url, flower_port="0")
+    ran = stats_refresh("up", database_url=database.url, flower_port="0", http_port="0")
     assert "the database is at schema step 9999, which this release does not know" in the_line(ran)
     assert "started" not in ran.stdout
 
@@ -103,7 +103,7 @@ def test_a_login_that_is_no_worker(
         connection.execute(text(f"create role {outsider} login {password(postgres_server)}"))
         try:
             url = make_url(database.url).set(username=outsider).render_as_string(hide_password=False)
-            line = the_line(stats_refresh(*command, database_url=url, flower_port="0"))
+            line = the_line(stats_refresh(*command, database_url=url, flower_port="0", http_port="0"))
         finally:
             connection.execute(text(f"drop role {outsider}"))
     assert line == (
