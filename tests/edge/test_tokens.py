@@ -105,7 +105,9 @@ def test_a_token_can_t_choose_its_algorithm(tmp_path: Path) -> None:
     # The public key is known to everybody: used as a secret it must open nothing.
     public = rsa_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head, body = segment({"alg": "HS256", "kid": "one"}), segment(claims())
-    signature = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256).sign(f"{head}.{body}".encode(), public)
+    signature = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256).sign(
+        f"{head}.{body}".encode(), public
+    )
     refused(tokens, f"{head}.{body}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}")
     # And a signature by key where a secret is configured.
     refused(by_secret(), jwt.encode(claims(), rsa_key, "RS256"))
