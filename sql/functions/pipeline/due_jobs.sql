@@ -1,8 +1,6 @@
 -- The queue as a claim reads it: (priority, when the row became due), from the front.
 -- Promises: what waits for its retry time is not read: it stands behind what is due, in the order of the index. A time
---   that is further ahead than any wait (longest_wait) was written by a clock that ran ahead, and counts as over. So
---   does a nearer one of a row that was made or written later than now; only the first 50 that wait are looked through
---   for such rows, and only where nothing else is due.
+--   that is further ahead than any wait (longest_wait) was written by a clock that ran ahead, and counts as over.
 -- Locks: none
 -- Writes: nothing
 
@@ -14,8 +12,7 @@ language sql stable
 as $$
     values
         (1, 0, '-infinity'::timestamptz, p_now), (2, 0, p_latest, 'infinity'),
-        (3, 1, '-infinity', p_now), (4, 1, p_latest, 'infinity'),
-        (5, 0, p_now, p_latest), (6, 1, p_now, p_latest)
+        (3, 1, '-infinity', p_now), (4, 1, p_latest, 'infinity')
 $$;
 
 -- The first two rows of all that is due: of two accounts, or two of one.
@@ -47,22 +44,15 @@ returns table (id uuid, user_id uuid, due_at timestamptz)
 language sql stable
 as $$
     select j.id, j.user_id, greatest(j.created_at, j.retry_not_before)
-    from (
-        select j.*
-        from public.user_exercise_stats_refresh_jobs j
-        where j.status = 'pending' and j.priority = p_priority
-            and greatest(j.created_at, j.retry_not_before) >= p_due_from
-            and greatest(j.created_at, j.retry_not_before) <= p_due_until
-        order by greatest(j.created_at, j.retry_not_before)
-        limit case when p_due_until = p_latest then 50 end
-    ) j
-    where (p_due_until <> p_latest or j.created_at > p_now or j.updated_at > p_now)
+    from public.user_exercise_stats_refresh_jobs j
+    where j.status = 'pending' and j.priority = p_priority
+        and greatest(j.created_at, j.retry_not_before) >= p_due_from
+        and greatest(j.created_at, j.retry_not_before) <= p_due_until
         and not exists (
             select from public.user_exercise_stats_refresh_jobs waiting
             where waiting.user_id = j.user_id and waiting.status || '' = 'pending'
                 and waiting.retry_not_before > p_now
                 and waiting.retry_not_before <= p_latest
-                and waiting.updated_at <= p_now
             offset 0)
         and not exists (
             select from public.user_stats_projection_runs r
