@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -127,7 +126,6 @@ async def _state_or_last(parts: Parts, caller: Caller, last: dict[str, int]) -> 
     except Problem as problem:
         if problem.status != 503:
             raise
-        await asyncio.sleep(0)
         return last
 
 

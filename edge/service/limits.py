@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 
@@ -59,12 +60,12 @@ class Limits:
         except Problem as problem:
             await exchange.problem(scope, receive, problem)
         except Exception as error:
-            # The kind alone: the text of an error may hold what the caller sent.
+            # The kind and the place alone: the text of an error may hold what the caller sent.
             logger.error(
-                "request %s failed with %s",
+                "request %s failed with %s\n%s",
                 exchange.request_id,
                 type(error).__name__,
-                exc_info=error,
+                "".join(traceback.format_tb(error.__traceback__)),
                 extra={"action": "request", "request_id": exchange.request_id},
             )
             failed = Problem(500, "The service failed; its log has the request id.")

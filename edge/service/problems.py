@@ -87,8 +87,14 @@ def of_database(error: SQLAlchemyError) -> Problem:
         return Problem(500, "The service failed; its log has the request id.")
     if state in _OTHER_RELEASE:
         return unavailable("The database is not at this release.", sqlstate=state, seconds=60)
-    if state in _BUSY_STATES or state.startswith(_SERVER_AWAY):
+    if state in _BUSY_STATES:
         return unavailable("The database could not do this now; nothing was written.", sqlstate=state)
+    if state.startswith(_SERVER_AWAY):
+        # It may have gone while it committed.
+        return unavailable(
+            "The database went away: send the same request again, with the same Idempotency-Key.",
+            sqlstate=state,
+        )
     return _refusal(error, state)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
+import sys
 from types import FrameType
 
 import h11
@@ -102,4 +104,7 @@ def serve(app: ASGIApp, config: Config) -> None:
         limit_concurrency=8000,
         log_config=None,
     )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn raises the signal again when it has stopped: to have been told to is no failure.
+        signal.signal(number, lambda *_: sys.exit(0))
     Server(settings).run()
