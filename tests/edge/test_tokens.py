@@ -6,6 +6,7 @@ import base64
 import json
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,32 +45,47 @@ def refused(tokens: Tokens, token: str | None) -> str:
     return problem.value.detail
 
 
-@pytest.mark.parametrize(
-    ("token", "detail"),
-    [
-        (None, "Send"),
-        ("", "Send"),
-        ("x", "is not valid"),
-        ("a.b.c", "is not valid"),
-        ("x" * 9000, "too long"),
-        (jwt.encode(claims(), "another secret that is just as long as it", "HS256"), "is not valid"),
-        (jwt.encode(claims(), SECRET, "HS512"), "is not valid"),
-        (jwt.encode(claims(exp=int(time.time()) - 5), SECRET, "HS256"), "expired"),
-        (jwt.encode(claims(nbf=int(time.time()) + 50), SECRET, "HS256"), "not valid yet"),
-        (jwt.encode(claims(exp=None), SECRET, "HS256"), "is not valid"),
-        (jwt.encode(claims(role=None), SECRET, "HS256"), "is not valid"),
-        (jwt.encode(claims(role="postgres"), SECRET, "HS256"), "role"),
-        (jwt.encode(claims(sub=None), SECRET, "HS256"), "sub"),
-        (jwt.encode(claims(sub="me"), SECRET, "HS256"), "sub"),
-        (f"{segment({'alg': 'none', 'typ': 'JWT'})}.{segment(claims())}.", "is not valid"),
-        (f"{segment({'alg': 'None'})}.{segment(claims())}.", "is not valid"),
-        (f"{segment([])}.{segment(claims())}.x", "is not valid"),
-        (SERVICE_TOKEN[:-1], "is not valid"),
-        ("\u00e9", "is not valid"),
-    ],
-)
-def test_what_is_refused(token: str | None, detail: str) -> None:
-    assert detail in refused(by_secret(), token)
+def signed(secret: str = SECRET, algorithm: str = "HS256", **more: Any) -> str:
+    return jwt.encode(claims(**more), secret, algorithm)
+
+
+REFUSED: dict[str, tuple[Callable[[], str | None], str]] = {
+    "none": (lambda: None, "Send"),
+    "empty": (lambda: "", "Send"),
+    "no token": (lambda: "x", "is not valid"),
+    "no parts": (lambda: "a.b.c", "is not valid"),
+    "too long": (lambda: "x" * 9000, "too long"),
+    "another secret": (lambda: signed("another secret that is just as long as it"), "is not valid"),
+    "another algorithm": (lambda: signed(algorithm="HS512"), "is not valid"),
+    "expired": (lambda: signed(exp=int(time.time()) - 5), "expired"),
+    "not yet valid": (lambda: signed(nbf=int(time.time()) + 50), "not valid yet"),
+    "without end": (lambda: signed(exp=None), "is not valid"),
+    "no role": (lambda: signed(role=None), "is not valid"),
+    "unknown role": (lambda: signed(role="postgres"), "role"),
+    "no account": (lambda: signed(sub=None), "sub"),
+    "account is no uuid": (lambda: signed(sub="me"), "sub"),
+    "algorithm none": (
+        lambda: f"{segment({'alg': 'none', 'typ': 'JWT'})}.{segment(claims())}.",
+        "is not valid",
+    ),
+    "algorithm None": (lambda: f"{segment({'alg': 'None'})}.{segment(claims())}.", "is not valid"),
+    "head is a list": (lambda: f"{segment([])}.{segment(claims())}.x", "is not valid"),
+    "service token cut": (lambda: SERVICE_TOKEN[:-1], "is not valid"),
+    "not ascii": (lambda: "\u00e9", "is not valid"),
+}
+"""What is sent, made when the test runs, and what the refusal says."""
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_refused(kind: str) -> None:
+    token, detail = REFUSED[kind]
+    assert detail in refused(by_secret(), token())
+
+
+def test_a_good_token_under_another_scheme_opens_nothing() -> None:
+    with pytest.raises(Problem) as problem:
+        by_secret().caller(f"Basic {signed()}")
+    assert problem.value.status == 401
 
 
 def test_who_is_let_in_as_whom() -> None:
