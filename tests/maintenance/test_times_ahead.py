@@ -96,6 +96,51 @@ def test_publications_of_days_to_come_do_not_hide_that_nothing_is_published(data
     assert status(database)["last_hour"]["completed"] == 0
 
 
+def test_a_clock_that_was_a_minute_ahead_makes_no_account_wait_for_that_minute(database, stages):
+    settings(database, active_lease_cap=4)
+    ahead, put_off, waits = AppAccount(database), AppAccount(database), AppAccount(database)
+    for account in (ahead, put_off, waits):
+        account.save()
+    set_times(database, ahead, "created_at = now() + interval '1 minute'")
+    set_times(
+        database,
+        put_off,
+        "retry_not_before = now() + interval '1 minute', updated_at = now() + interval '50 s'",
+    )
+    set_times(database, waits, "retry_not_before = now() + interval '1 minute'")
+    assert stages.claim()["response"] == "idle", (
+        "the waits of a clock ahead are ended where nothing else is due"
+    )
+    assert {stages.claim()["user_id"] for _ in range(2)} == {str(ahead.user_id), str(put_off.user_id)}
+    assert stages.claim()["response"] == "idle", "a wait that a right clock has written goes on"
+
+
+def test_a_run_that_a_clock_a_minute_ahead_made_wait_comes_back(database, stages):
+    settings(database, active_lease_cap=4)
+    runs = {}
+    for seconds in (50, 0):
+        AppAccount(database).save()
+        runs[seconds] = stages.claim()
+        database.admin(
+            "select stats_private.declare_lease(:token);"
+            " update public.user_stats_projection_runs set retry_not_before = now() + interval '1 minute',"
+            " updated_at = now() + :seconds * interval '1 second' where id = :run",
+            token=runs[seconds]["lease_token"],
+            seconds=seconds,
+            run=runs[seconds]["run_id"],
+        )
+    assert stages.claim()["response"] == "idle"
+    assert stages.claim()["run_id"] == runs[50]["run_id"]
+    assert stages.claim()["response"] == "idle", "a wait that a right clock has written goes on"
+
+
+def set_times(database: Database, account: AppAccount, times: str) -> None:
+    database.admin(
+        f"update public.user_exercise_stats_refresh_jobs set {times} where user_id = :user",
+        user=account.user_id,
+    )
+
+
 def test_a_job_of_days_to_come_and_one_that_waits_for_them_are_seen_to_wait(database):
     account = AppAccount(database)
     account.save()

@@ -5,7 +5,8 @@
 --   takes the account's every pending and exhausted row, so its target_version leaves no generation behind.
 --   Recovers at most one run whose lease ran out and whose rows nobody holds, and readmits one that has waited its time.
 --   Where the cap is above 1, one slot is kept from accounts that are computed in batches. Passes by what others hold,
---   however much of it stands in front, and holds a bounded number of locks. retry_not_before: a run that was to come
+--   however much of it stands in front, and holds a bounded number of locks. Where nothing is due it ends the waits that
+--   a clock ahead has written, for the next claim. retry_not_before: a run that was to come
 --   back finds its account still held, and waits until then. `phase` says which stage is next: claimed is
 --   for compute, computed for publish. Raises 25000 outside of READ COMMITTED.
 -- Locks: claim, worker (try), run row (skip locked), write (try), state row, job rows (skip locked)
@@ -28,6 +29,7 @@ declare
     v_run public.user_stats_projection_runs;
     v_slots record;
     v_readmitted record;
+    v_answer jsonb;
 begin
     perform stats_private.require_read_committed();
     if stats_private.stage_is_paused('claim') then
@@ -45,15 +47,18 @@ begin
     end if;
     v_readmitted := stats_private.readmit_waiting_run(v_slots.longest_wait);
     v_run := v_readmitted.run;
-    return case
+    v_answer := case
         when v_run.id is not null then stats_private.claimed(
             v_run, stats_private.more_is_due(0, '-infinity', v_slots.longest_wait),
             v_slots.in_flight + 1 < v_slots.cap)
-        else coalesce(
-            stats_private.claim_due_account(
-                p_lock_owner, v_slots.longest_wait, v_slots.in_flight + 1 < v_slots.cap),
-            jsonb_build_object('response', 'idle'))
-    end || case
+        else stats_private.claim_due_account(
+            p_lock_owner, v_slots.longest_wait, v_slots.in_flight + 1 < v_slots.cap)
+    end;
+    if v_answer is null then
+        perform stats_private.end_waits_dated_ahead(v_slots.longest_wait);
+        v_answer := jsonb_build_object('response', 'idle');
+    end if;
+    return v_answer || case
         when v_readmitted.waits_until is null then '{}'
         else jsonb_build_object('retry_not_before', v_readmitted.waits_until)
     end;
