@@ -116,8 +116,12 @@ class Watch:
         statement = text(statement) if isinstance(statement, str) else statement
         try:
             if self._connection is None:
+                # A fault may have made the whole database read-only, and others change its settings meanwhile.
                 engine = create_engine(
-                    self.stack.database.admin_url, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+                    self.stack.database.admin_url,
+                    poolclass=NullPool,
+                    isolation_level="AUTOCOMMIT",
+                    connect_args={"options": "-c default_transaction_read_only=off"},
                 )
                 self._connection = engine.connect()
             return [tuple(row) for row in self._connection.execute(statement, parameters)]
