@@ -1,1 +1,1 @@
-"""How others than workers reach the product: the HTTP service."""
+"""How others than workers reach the product: the HTTP service, and its Python client."""

@@ -77,9 +77,14 @@ class Watched(httpx2.AsyncBaseTransport):
         await self._network.aclose()
 
 
+def until_true(condition: Callable[[], bool]) -> bool:
+    """Wait until `condition` holds; tell whether it came to that."""
+    return wait_until(condition, 20)
+
+
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds."""
-    assert await asyncio.to_thread(wait_until, condition, 20)
+    """Wait until `condition` holds, while other tasks go on."""
+    assert await asyncio.to_thread(until_true, condition)
 
 
 class Counts:
