@@ -21,7 +21,7 @@ from edge.client.answers import (
     VolumeOverview,
 )
 from edge.client.asynchronous import AsyncAccount, AsyncClient
-from edge.client.documents import Block, Grain, Session, SessionEdit, Set, Tracking
+from edge.client.documents import Block, Grain, Session, Set, Tracking
 from edge.client.errors import (
     ClientClosed,
     Conflict,
@@ -42,6 +42,6 @@ __all__ = [
     "Account", "Archived", "AsyncAccount", "AsyncClient", "Block", "CalendarDay", "CalendarMonth", "Client",
     "ClientClosed", "Conflict", "ContractError", "DeploymentFailure", "Drain", "ExerciseDay", "Freshness", "Grain",
     "HomeOverview", "Invalid", "NotPublished", "NotThere", "Period", "PrDetail", "PrOverview", "PrSummary", "Receipt",
-    "Reconciled", "Record", "Refresh", "Refused", "RepMax", "Session", "SessionEdit", "Set", "StatsError",
+    "Reconciled", "Record", "Refresh", "Refused", "RepMax", "Session", "Set", "StatsError",
     "StoredExercise", "Tracking", "Unanswered", "Unauthorized", "Unavailable", "VolumeOverview",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from edge.client.answers import (
 )
 from edge.client.coordinator import Coordinator, View
 from edge.client.decoding import decoded
-from edge.client.documents import Grain, Session, SessionEdit, Tracking, encoded
+from edge.client.documents import Grain, Session, Tracking, encoded
 from edge.client.errors import ContractError, StatsError
 from edge.client.http import Http, Request, TokenSource
 from edge.client.tasks import Tasks
@@ -88,7 +88,7 @@ class AsyncAccount:
 
     async def save(
         self,
-        session: Session | SessionEdit,
+        session: Session,
         *,
         session_id: UUID | str | None = None,
         mutation_id: UUID | None = None,

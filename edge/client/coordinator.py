@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Protocol, TypeVar, cast
@@ -155,10 +155,10 @@ class _Flight:
         elif self._ends_at is None:
             self._ends_at = time.monotonic() + KEPT_SECONDS
 
-    async def _once(self, what: object, work: Callable[[], Awaitable[T]]) -> T:
+    async def _once(self, what: object, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what `work` returns, which is done once for all who name it `what`."""
         if what not in self._shared:
-            self._shared[what] = self._tasks.start(_awaited(work()))
+            self._shared[what] = self._tasks.start(work())
         return await wait_for(cast("asyncio.Task[T]", self._shared[what]))
 
     async def _read(self, view: View) -> Reconciled:
@@ -184,7 +184,3 @@ class _Flight:
 
     async def _drain(self) -> Drain:
         return await self._drains.drain(self._reader.user_id, self._generation, self._reader.refresh)
-
-
-async def _awaited(work: Awaitable[T]) -> T:
-    return await work

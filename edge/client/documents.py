@@ -1,6 +1,7 @@
-"""What writes take, as plain dictionaries. The service's own document of its routes has every rule."""
+"""What writes take, as plain dictionaries. The service's own document of its routes has every rule.
 
-from __future__ import annotations
+Annotations are evaluated here: NotRequired can't be told at run time from one that is a text.
+"""
 
 import json
 from datetime import date, datetime
@@ -37,7 +38,7 @@ class Block(TypedDict):
 
 
 class Session(TypedDict):
-    """A completed session."""
+    """A completed session, the whole of it."""
 
     session_date: date | str
     exercises: list[Block]
@@ -47,12 +48,8 @@ class Session(TypedDict):
     notes: NotRequired[str | None]
     source: NotRequired[str | None]
     source_ref: NotRequired[str | None]
-
-
-class SessionEdit(Session):
-    """The whole session as it is to be."""
-
     expected_updated_at: NotRequired[datetime | str | None]
+    """Where a session is replaced: `updated_at` of the receipt that the edit began from."""
 
 
 def encoded(document: object) -> bytes:

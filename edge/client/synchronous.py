@@ -28,7 +28,7 @@ from edge.client.answers import (
     VolumeOverview,
 )
 from edge.client.asynchronous import AsyncAccount, AsyncClient
-from edge.client.documents import Grain, Session, SessionEdit, Tracking
+from edge.client.documents import Grain, Session, Tracking
 from edge.client.errors import ClientClosed
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class Account:
 
     def save(
         self,
-        session: Session | SessionEdit,
+        session: Session,
         *,
         session_id: UUID | str | None = None,
         mutation_id: UUID | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import subprocess
 import sys
 import types
@@ -28,10 +29,11 @@ from edge.client import (
     Unanswered,
     Unauthorized,
     answers,
+    documents,
 )
 from edge.client.decoding import NAME, decoded
 from edge.client.documents import encoded
-from edge.service import shapes
+from edge.service import readers, shapes
 from edge.service.tokens import sign
 
 _ALONE = """
@@ -81,6 +83,21 @@ def test_an_answer_has_what_the_services_shape_has(name: str) -> None:
         for name, field in theirs.model_fields.items()
     }
     assert mine == served
+
+
+def test_documents_have_what_the_services_shapes_have() -> None:
+    for ours, theirs in (
+        (documents.Session, shapes.SessionEdit),
+        (documents.Block, shapes.Block),
+        (documents.Set, shapes.Set),
+    ):
+        assert ours.__required_keys__ | ours.__optional_keys__ == theirs.model_fields.keys()
+        required = {name for name, field in theirs.model_fields.items() if field.is_required()}
+        assert ours.__required_keys__ == required
+    tracking = shapes.Exercise.model_fields["tracking"].annotation
+    assert typing.get_args(documents.Tracking) == typing.get_args(tracking)
+    grain = inspect.signature(readers.volume_overview, eval_str=True).parameters["grain"].annotation
+    assert typing.get_args(documents.Grain) == typing.get_args(grain)
 
 
 def plain(kind: object) -> object:
