@@ -24,6 +24,7 @@ LAYERS = (
     "projection",
     "pipeline",
     "maintenance",
+    "doors",
     "operations",
     "writes",
     "imports",

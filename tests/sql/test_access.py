@@ -38,6 +38,8 @@ BOTH = {
     # For service and administrators: the functions themselves refuse anybody else.
     *(f"import_wodup_batch_to_canonical({sent})" for sent in ("json", "jsonb", "text")),
     "pause_stats_stages_v1(text[],boolean)",
+    "process_user_exercise_stats_refresh_jobs(integer,boolean,text)",
+    "process_user_exercise_stats_refresh_jobs_for_user(uuid,integer,boolean,text)",
     "refresh_stats_now_v1(uuid)",
     "stats_account_freshness_v1(uuid)",
     "stats_account_standing_v1(uuid)",
@@ -90,6 +92,8 @@ OWN_ROWS = {
 GUARDED_BY_THEMSELVES = {
     "import_wodup_batch_to_canonical": "cast('{}' as jsonb)",
     "pause_stats_stages_v1": "array['claim'], true",
+    "process_user_exercise_stats_refresh_jobs": "",
+    "process_user_exercise_stats_refresh_jobs_for_user": "gen_random_uuid()",
     "refresh_stats_now_v1": "gen_random_uuid()",
     "stats_account_freshness_v1": "gen_random_uuid()",
     "stats_account_standing_v1": "gen_random_uuid()",

@@ -14,6 +14,7 @@ FILES = {file.name: file.text for file in sql_files()}
 ADVISORY = {
     "lock_import": "import",
     "try_import_lock": "import",
+    "try_batch_lock": "batch",
     "lock_claim": "claim",
     "try_worker_lock": "worker",
     "lock_writes": "write",

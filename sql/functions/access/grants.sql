@@ -184,3 +184,11 @@ public.user_calendar_day_summaries, public.user_pr_overview_snapshot_headers,
 public.user_pr_exercise_summary_snapshots, public.cron_run_history, public.stats_maintenance_cursors,
 public.user_pr_overview_rollover_state, public.pr_overview_projection_control, public.exercise_catalog_changes,
 public.stats_catalog_scopes, public.stats_refresh_schema_version to service_role;
+
+revoke all on function public.process_user_exercise_stats_refresh_jobs(integer, boolean, text) from public;
+revoke all on function public.process_user_exercise_stats_refresh_jobs_for_user(
+    uuid, integer, boolean, text) from public;
+grant execute on function public.process_user_exercise_stats_refresh_jobs(integer, boolean, text)
+to authenticated, service_role;
+grant execute on function public.process_user_exercise_stats_refresh_jobs_for_user(uuid, integer, boolean, text)
+to authenticated, service_role;

@@ -1,7 +1,7 @@
 -- The advisory locks: 64-bit keys, one namespace a purpose. docs/locking.md has the one order of all locks.
 -- Promises: two purposes never share a key by construction, two accounts only by a 64-bit hash collision, which
 --   costs waiting and never correctness.
--- Locks: import, claim, worker, write (each function takes the one in its name, to the end of the transaction)
+-- Locks: import, batch, claim, worker, write (each function takes the one in its name, to the end of the transaction)
 -- Writes: nothing
 
 -- Waits for the account's import lock: one file at a time.
@@ -17,6 +17,12 @@ returns boolean
 language sql
 as $$ select pg_catalog.pg_try_advisory_xact_lock(
     pg_catalog.hashtextextended('stats-refresh:import:' || p_user_id::text, 0)) $$;
+
+-- Tries the one lock of the maintenance door: it works on one account at a time.
+create or replace function stats_private.try_batch_lock()
+returns boolean
+language sql
+as $$ select pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('stats-refresh:batch', 0)) $$;
 
 -- Waits for the one claim lock of the whole database.
 create or replace function stats_private.lock_claim()

@@ -16,6 +16,21 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+begin
+    if not (stats_private.is_service() or stats_private.is_admin()) then
+        raise exception using errcode = '42501', message = 'only service and administrators validate an account';
+    elsif p_user_id is null then
+        raise exception using errcode = '22023', message = 'user_id: is required';
+    end if;
+    return stats_private.compare_with_rebuild(p_user_id);
+end;
+$$;
+
+-- The same for whoever has checked the caller.
+create or replace function stats_private.compare_with_rebuild(p_user_id uuid)
+returns jsonb
+language plpgsql
+as $$
 declare
     v_run_id uuid := gen_random_uuid();
     v_policy public.stats_projection_policy;
@@ -26,11 +41,6 @@ declare
     v_differences jsonb;
     v_moved boolean;
 begin
-    if not (stats_private.is_service() or stats_private.is_admin()) then
-        raise exception using errcode = '42501', message = 'only service and administrators validate an account';
-    elsif p_user_id is null then
-        raise exception using errcode = '22023', message = 'user_id: is required';
-    end if;
     perform stats_private.require_sight();
     select s.* into v_state from public.user_stats_refresh_state s where s.user_id = p_user_id;
     if v_state.published_anchor > stats_private.latest_day() then

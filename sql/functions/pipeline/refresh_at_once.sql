@@ -84,7 +84,6 @@ language plpgsql
 as $$
 declare
     v_run public.user_stats_projection_runs;
-    v_answer jsonb;
     v_sqlstate text;
     v_error text;
     v_constraint text;
@@ -111,11 +110,7 @@ begin
         elsif v_run.needs_batches then
             return '{"response": "deferred", "reason": "batches"}';
         end if;
-        v_answer := public.stats_projection_compute_v1(v_run.id, v_run.lease_token);
-        if v_answer ->> 'response' = 'computed' then
-            v_answer := v_answer || public.stats_projection_publish_v1(v_run.id, v_run.lease_token);
-        end if;
-        return v_answer - 'lease_token';
+        return stats_private.attempt_at_once(v_run);
     exception
         when query_canceled or others then
             if stats_private.is_cancelled_by_a_person(sqlstate, sqlerrm) then
@@ -128,5 +123,20 @@ begin
         return '{"response": "deferred", "reason": "busy"}';
     end if;
     return jsonb_build_object('response', 'failed', 'sqlstate', v_sqlstate, 'error', v_error);
+end;
+$$;
+
+-- Compute, and publish where it was computed, in this transaction: their answers in one, without the token.
+create or replace function stats_private.attempt_at_once(p_run public.user_stats_projection_runs)
+returns jsonb
+language plpgsql
+as $$
+declare
+    v_answer jsonb := public.stats_projection_compute_v1(p_run.id, p_run.lease_token);
+begin
+    if v_answer ->> 'response' = 'computed' then
+        v_answer := v_answer || public.stats_projection_publish_v1(p_run.id, p_run.lease_token);
+    end if;
+    return v_answer - 'lease_token';
 end;
 $$;
