@@ -22,8 +22,7 @@ from edge.client.answers import (
 )
 from edge.client.documents import Grain
 from edge.client.drains import Drains
-from edge.client.errors import Unauthorized
-from edge.client.http import is_lasting
+from edge.client.errors import Unauthorized, is_lasting
 from edge.client.tasks import Tasks, wait_for
 
 T = TypeVar("T")

@@ -94,3 +94,12 @@ def kind_of(status: int, sqlstate: str | None) -> type[Refused]:
     if sqlstate == "55000":
         return NotPublished
     return _KINDS.get(status, Refused)
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Tell whether the same question would be refused again, whoever of the account asks it."""
+    if not isinstance(error, Refused) or isinstance(error, Unauthorized | Unavailable):
+        return False
+    if getattr(error, "passes", False):
+        return False
+    return 400 <= error.status < 500 and error.status not in (408, 429)

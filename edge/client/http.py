@@ -13,7 +13,7 @@ from uuid import UUID
 
 import httpx2
 
-from edge.client.errors import ContractError, Refused, Unanswered, Unauthorized, Unavailable, kind_of
+from edge.client.errors import ContractError, Refused, Unanswered, Unavailable, kind_of
 
 TokenSource = str | Callable[[], Awaitable[str]]
 """A bearer token, or what returns the one that is valid now."""
@@ -154,12 +154,3 @@ def _seconds(retry_after: str | None) -> float | None:
     except ValueError:
         return None
     return max(0.0, float(moment.timestamp()) - time.time())
-
-
-def is_lasting(error: BaseException) -> bool:
-    """Tell whether the same question would be refused again, whoever of the account asks it."""
-    if not isinstance(error, Refused) or isinstance(error, Unauthorized | Unavailable):
-        return False
-    if getattr(error, "passes", False):
-        return False
-    return 400 <= error.status < 500 and error.status not in (408, 429)
