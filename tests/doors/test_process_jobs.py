@@ -18,9 +18,20 @@ from interleavings.scene import (
 )
 from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
-from support.races import wait_until_blocked
+from support.races import DEADLINE, wait_until_blocked
 
-from doors.scene import COUNTS, GLOBAL, SCOPED, assert_equals_reckoning, call, counts, process
+from core.processes import wait_until
+from doors.scene import (
+    COUNTS,
+    GLOBAL,
+    SCOPED,
+    assert_equals_reckoning,
+    call,
+    counts,
+    gate_of,
+    hold,
+    process,
+)
 from tasks.transaction import account
 
 KEYS = {*COUNTS, "has_more", "remaining_user_count", "global_worker_busy", "results"}
@@ -37,6 +48,11 @@ def saved(database):
         return accounts
 
     return make
+
+
+def end_of(database, door):
+    """Tell whether the session is gone."""
+    return not database.admin("select 1 from pg_stat_activity where pid = :pid", pid=door.pid)
 
 
 def looped(database, **arguments):
@@ -99,10 +115,7 @@ def test_the_limit_is_taken_as_0_to_100(database, saved, limit, taken):
 def test_the_limit_is_how_many_of_the_oldest_it_looks_at(database, saved):
     held, free = saved(2)
     with admin_session(database) as holder:
-        holder.run(
-            "select 1 from public.user_exercise_stats_refresh_jobs where user_id = :u for update",
-            u=held.user_id,
-        )
+        hold(holder, "job row", held.user_id)
         assert counts(process(database, limit=1)) == (0, 0, 0, 0)
         answer = process(database, limit=2)
     assert counts(answer) == (1, 1, 0, 0)
@@ -142,7 +155,7 @@ def test_above_read_committed_a_door_is_refused(database, door):
     with admin_session(database) as late:
         late.run("set transaction isolation level repeatable read")
         late.run("""select set_config('request.jwt.claims', '{"role": "service_role"}', true)""")
-        assert outcome(late.start(door))["raised"] == "25000"
+        assert outcome(late.start(door)).get("raised") == "25000"
 
 
 # ---------------------------------------------------------------- others at work
@@ -153,7 +166,11 @@ def test_an_overlapping_call_does_nothing_and_says_so(database, saved):
     with gate(database, OUTPUT) as keeper, session(database, "one") as one:
         running = one.start(call(GLOBAL, {}))
         wait_until_blocked(database, one, keeper)
-        answer = process(database)
+        with session(database, "two") as two:
+            # A door that went on would wait at the gate.
+            two.run("set local lock_timeout = '2s'")
+            answer = two.run(call(GLOBAL, {}))
+            two.commit()
         assert counts(answer) == (0, 0, 0, 0)
         assert (answer["global_worker_busy"], answer["has_more"]) == (True, False)
         assert answer["remaining_user_count"] == 2
@@ -166,51 +183,62 @@ def test_an_overlapping_call_does_nothing_and_says_so(database, saved):
 def test_nothing_of_one_account_waits_for_another(database, stages, saved):
     """While the door computes the first account, the second is saved, claimed, computed and published."""
     first, second = saved(2)
-    with gate(database, OUTPUT) as keeper, session(database, "door") as door:
+    with session(database, "door") as door, gate_of(database, door) as keeper:
         running = door.start(call(GLOBAL, {}))
         wait_until_blocked(database, door, keeper)
         assert second.save()["statsRequestedVersion"] == 2
         run = stages.claim()
         assert run["user_id"] == str(second.user_id)
         assert stages.claim()["response"] == "idle", "the account that the door computes is left to it"
+        stages.compute(run)
+        assert stages.publish(run)["generation"] == 2
         assert first.save()["statsRequestedVersion"] == 2, "a save of the same account does not wait either"
         keeper.rollback()
         assert counts(outcome(running)) == (1, 1, 0, 0)
         door.commit()
-    stages.compute(run)
-    assert stages.publish(run)["generation"] == 2
-    assert first.state() == (2, 1)
+    assert (first.state(), second.state()) == ((2, 1), (2, 2))
 
 
-def test_an_account_that_somebody_holds_is_passed_by_and_nothing_of_it_stays_held(database, stages, saved):
+@pytest.mark.parametrize("what", ["job row", "worker"])
+def test_an_account_that_somebody_holds_is_passed_by_and_nothing_of_it_stays_held(
+    database, stages, saved, what
+):
     """Its worker lock is given back at once: a claim takes it while the door computes another account."""
     held, free = saved(2)
     with (
-        gate(database, OUTPUT) as keeper,
         admin_session(database) as holder,
         session(database, "door") as door,
+        gate_of(database, door) as keeper,
     ):
-        holder.run(
-            "select 1 from public.user_exercise_stats_refresh_jobs where user_id = :u for update",
-            u=held.user_id,
-        )
+        hold(holder, what, held.user_id)
         running = door.start(call(GLOBAL, {}))
         wait_until_blocked(database, door, keeper)
         holder.rollback()
-        assert stages.claim()["user_id"] == str(held.user_id)
+        assert stages.claim().get("user_id") == str(held.user_id)
         keeper.rollback()
         answer = outcome(running)
         door.commit()
     assert answer["results"][0]["user_id"] == str(free.user_id)
 
 
+def test_of_a_thousand_it_looks_at_a_hundred(database, saved):
+    first, *_ = accounts = saved(101)
+    with admin_session(database) as holder:
+        holder.run(
+            "select count(*) from (select from public.user_exercise_stats_refresh_jobs"
+            " where user_id <> :last for update) held",
+            last=accounts[-1].user_id,
+        )
+        assert counts(process(database, limit=1000)) == (0, 0, 0, 0)
+    answer = process(database, limit=1000)
+    assert answer["results"][0]["user_id"] == str(first.user_id)
+    assert answer["remaining_user_count"] == 100
+
+
 def test_what_others_hold_is_not_more(database, saved):
     free, held = saved(2)
     with admin_session(database) as holder:
-        holder.run(
-            "select 1 from public.user_exercise_stats_refresh_jobs where user_id = :u for update",
-            u=held.user_id,
-        )
+        hold(holder, "job row", held.user_id)
         answers = looped(database)
         assert [answer["has_more"] for answer in answers] == [False]
         assert answers[0]["remaining_user_count"] == 1
@@ -277,7 +305,7 @@ def test_an_account_in_batches_is_deferred_never_validated_and_goes_on_with_the_
     many.save(*(many.block(f"exercise {number}", (100, 5)) for number in range(5)))
     answer = process(database, validate_integrity=True)
     assert counts(answer) == (1, 0, 0, 1)
-    assert answer["results"][0]["reason"] == "batches"
+    assert answer["results"][0].get("reason") == "batches"
     assert answer["has_more"] is False
     assert many.state() == (1, 0)
     while stages.compute()["response"] == "batch_pending":
@@ -297,10 +325,7 @@ def test_a_writer_that_holds_the_account_lets_the_run_wait(database, saved):
     # The writer held the job's row as well, so nothing could be taken.
     assert counts(answer) == (0, 0, 0, 0)
     with admin_session(database) as holder, session(database, "door") as door:
-        holder.run(
-            "select pg_advisory_xact_lock(hashtextextended('stats-refresh:write:' || :user, 0))",
-            user=str(one.user_id),
-        )
+        hold(holder, "write", one.user_id)
         door.run("set local lock_timeout = '50ms'")
         answer = door.run(call(GLOBAL, {}))
         door.commit()
@@ -312,7 +337,7 @@ def test_a_writer_that_holds_the_account_lets_the_run_wait(database, saved):
 def test_it_holds_write_only_to_publish(database, saved):
     """A save commits while the door computes; its own generation waits for the next call."""
     [one] = saved(1)
-    with gate(database, OUTPUT) as keeper, session(database, "door") as door:
+    with session(database, "door") as door, gate_of(database, door) as keeper:
         running = door.start(call(GLOBAL, {"validate_integrity": True}), validate_integrity=True)
         wait_until_blocked(database, door, keeper)
         one.save()
@@ -322,6 +347,7 @@ def test_it_holds_write_only_to_publish(database, saved):
     assert counts(answer) == (1, 0, 0, 1)
     assert (answer["results"][0]["reason"], answer["results"][0]["generation"]) == ("newer_request", 1)
     assert one.state() == (2, 1)
+    assert database.admin("select last_value from public.computations") == [(1,)], "nothing was compared"
 
 
 # ---------------------------------------------------------------- integrity
@@ -349,15 +375,85 @@ def test_a_publication_that_differs_is_taken_back_and_the_job_says_where(databas
     assert database.admin("select * from public.user_exercise_daily_rollups") == before
     [(status, attempts, integrity)] = one.jobs("status", "attempts", "metadata -> 'integrity'")[1:]
     assert (status, attempts, integrity["generation"]) == ("pending", 1, 2)
-    assert integrity["differences"][0]["read_model"] == "daily_rollups"
+    assert "daily_rollups" in {one["read_model"] for one in integrity["differences"]}
     assert database.admin("select 1 from stats_private.stats_output_daily_rollups") == []
 
 
-def test_a_cancel_is_the_persons_own(database, saved):
+def test_what_is_not_compared_is_published_as_it_is(database, stages, saved):
     [one] = saved(1)
-    with gate(database, OUTPUT) as keeper, session(database, "door") as door:
-        running = door.start(call(GLOBAL, {}))
+    stages.drain()
+    database.admin("update public.user_exercise_daily_rollups set volume_kg = volume_kg + 1")
+    one.save(one.block("Row", (50, 5)), session_date="2026-03-11")
+    assert counts(process(database)) == (1, 1, 0, 0)
+    assert one.state() == (2, 2)
+
+
+@pytest.mark.parametrize("computation", [1, 2])
+def test_a_policy_that_changes_meanwhile_makes_a_comparison_meaningless(database, saved, computation):
+    """Before the publication, and while it is compared: what is published is right under the policy that was."""
+    [one] = saved(1)
+    with session(database, "door") as door, gate_of(database, door, computation) as keeper:
+        running = door.start(call(GLOBAL, {"validate_integrity": True}), validate_integrity=True)
         wait_until_blocked(database, door, keeper)
-        database.admin("select pg_cancel_backend(:pid)", pid=door.pid)
-        assert outcome(running)["raised"] == "57014"
-    assert one.jobs("status", "attempts") == [("pending", 0)]
+        database.as_service()("select public.update_stats_projection_policy_v1('epley')")
+        keeper.rollback()
+        answer = outcome(running)
+        door.commit()
+    assert counts(answer) == (1, 0, 0, 1)
+    assert answer["results"][0]["reason"] == "newer_request"
+    assert one.state() == (1, 1)
+
+
+def test_a_comparison_is_under_the_write_lock_that_published(database, saved):
+    """So a save waits for it, and nothing is compared with what came later."""
+    [one] = saved(1)
+    payload = one.payload()
+    with (
+        session(database, "writer", account(one.user_id)) as writer,
+        session(database, "door") as door,
+        gate_of(database, door, 2) as keeper,
+    ):
+        running = door.start(call(GLOBAL, {"validate_integrity": True}), validate_integrity=True)
+        wait_until_blocked(database, door, keeper)
+        saving = writer.start(
+            "select public.save_session_v5(cast(:payload as jsonb))", payload=json.dumps(payload)
+        )
+        wait_until_blocked(database, writer, door)
+        keeper.rollback()
+        assert counts(outcome(running)) == (1, 1, 0, 0)
+        door.commit()
+        assert outcome(saving)["statsRequestedVersion"] == 2
+        writer.commit()
+    assert one.state() == (2, 1)
+
+
+# ---------------------------------------------------------------- how a call ends early
+
+
+@pytest.mark.parametrize(("end", "raised"), [("pg_cancel_backend", "57014"), ("pg_terminate_backend", None)])
+@pytest.mark.parametrize("computation", [1, 2])
+def test_a_call_that_somebody_ends_leaves_the_account_as_it_was(database, saved, end, raised, computation):
+    """In the computation, and after the publication in the comparison."""
+    [one] = saved(1)
+    with session(database, "door") as door, gate_of(database, door, computation) as keeper:
+        running = door.start(call(GLOBAL, {"validate_integrity": True}), validate_integrity=True)
+        wait_until_blocked(database, door, keeper)
+        database.admin(f"select {end}(:pid)", pid=door.pid)
+        assert outcome(running).get("raised", "nothing") == raised
+        # A session that is ended gives its locks back last of all.
+        assert wait_until(lambda: end_of(database, door) or end == "pg_cancel_backend", DEADLINE)
+    assert one.state() == (1, 0)
+    assert one.jobs("status", "attempts", "run_id") == [("pending", 0, None)]
+    undo_on_insert(database, OUTPUT)
+    assert counts(process(database)) == (1, 1, 0, 0)
+
+
+def test_a_statement_timeout_of_the_maintenance_door_is_a_failed_attempt(database, saved):
+    [one] = saved(1)
+    with session(database, "door") as door, gate_of(database, door):
+        door.run("set local statement_timeout = '500ms'")
+        answer = door.run(call(GLOBAL, {}))
+        door.commit()
+    assert counts(answer) == (1, 0, 1, 0)
+    assert answer["results"][0]["sqlstate"] == "57014"
+    assert one.jobs("status", "attempts") == [("pending", 1)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from uuid import uuid4
 
 import pytest
 from interleavings.scene import (
     OUTPUT,
     admin_session,
+    answer_of,
     change_settings,
     gate,
     on_insert,
@@ -19,7 +21,17 @@ from sqlalchemy.exc import DBAPIError
 from support.app import AppAccount
 from support.races import wait_until_blocked
 
-from doors.scene import COUNTS, SCOPED, assert_equals_reckoning, call, counts, process, process_own
+from doors.scene import (
+    COUNTS,
+    SCOPED,
+    assert_equals_reckoning,
+    call,
+    counts,
+    gate_of,
+    hold,
+    process,
+    process_own,
+)
 from tasks.transaction import account
 
 KEYS = {*COUNTS, "remaining_count", "has_more", "worker_timed_out", "results"}
@@ -115,7 +127,8 @@ def test_a_row_that_a_worker_holds_is_not_a_drained_queue(database, stages, app_
     app_account.save()
     run = stages.claim()
     app_account.save()
-    answer = process_own(database, app_account.user_id)
+    answer = answer_of(process_own, database, app_account.user_id)
+    assert "raised" not in answer
     assert counts(answer) == (0, 0, 0, 0)
     assert (answer["remaining_count"], answer["has_more"]) == (2, True)
     stages.compute(run)
@@ -187,21 +200,15 @@ def test_a_statement_timeout_of_the_comparison_takes_the_publication_back(
     app_account.save()
     stages.drain()
     app_account.save(app_account.block("Row", (50, 5)))
-    # The comparison projects the whole history, so it inserts a second time.
-    database.admin("create sequence public.inserts")
-    on_insert(
-        database,
-        OUTPUT,
-        "if nextval('public.inserts') > 1 then perform pg_sleep(20); end if;",
-    )
-    with session(database, "door", account(app_account.user_id)) as door:
-        database.admin("grant usage on sequence public.inserts to public")
+    with session(database, "door", account(app_account.user_id)) as door, gate_of(database, door, 2):
         door.run("set local statement_timeout = '1s'")
-        answer = door.run(
-            "select public.process_user_exercise_stats_refresh_jobs_for_user(null, p_validate_integrity => true)"
+        answer = outcome(
+            door.start(
+                "select public.process_user_exercise_stats_refresh_jobs_for_user(null, p_validate_integrity => true)"
+            )
         )
         door.commit()
-    assert answer["worker_timed_out"] is True
+    assert answer.get("worker_timed_out") is True
     assert app_account.state() == (2, 1)
     assert app_account.jobs("status")[1:] == [("pending",)]
 
@@ -213,7 +220,10 @@ def test_a_persons_cancel_is_raised(database, app_account):
         wait_until_blocked(database, door, keeper)
         database.admin("select pg_cancel_backend(:pid)", pid=door.pid)
         raised = outcome(running)
-    assert (raised["raised"], raised["message"]) == ("57014", "canceling statement due to user request")
+    assert (raised.get("raised"), raised.get("message")) == (
+        "57014",
+        "canceling statement due to user request",
+    )
     assert app_account.jobs("status", "attempts") == [("pending", 0)]
 
 
@@ -221,13 +231,31 @@ def test_an_unknown_account_has_nothing(database):
     assert process_own(database, uuid4())["has_more"] is False
 
 
-def test_a_held_row_is_passed_by(database, app_account):
+@pytest.mark.parametrize("what", ["job row", "worker"])
+def test_what_somebody_holds_is_passed_by(database, app_account, what):
     app_account.save()
     with admin_session(database) as holder:
-        holder.run(
-            "select 1 from public.user_exercise_stats_refresh_jobs where user_id = :user for update",
-            user=app_account.user_id,
-        )
+        hold(holder, what, app_account.user_id)
         answer = process_own(database, app_account.user_id)
     assert (counts(answer), answer["has_more"]) == ((0, 0, 0, 0), True)
     assert counts(process(database)) == (1, 1, 0, 0)
+
+
+def test_a_save_and_its_refresh_in_one_transaction(database, app_account):
+    """An import path: the write lock is already its own, and both are committed together or not at all."""
+    payload = json.dumps(app_account.payload())
+    statement = "select public.save_session_v5(cast(:payload as jsonb))"
+    with session(database, "import", account(app_account.user_id)) as importing:
+        importing.run(statement, payload=payload)
+        assert counts(importing.run(call(SCOPED, {"user_id": 0}), user_id=app_account.user_id)) == (
+            1,
+            1,
+            0,
+            0,
+        )
+    assert app_account.state() == (0, 0)
+    with session(database, "import", account(app_account.user_id)) as importing:
+        importing.run(statement, payload=payload)
+        importing.run(call(SCOPED, {"user_id": 0}), user_id=app_account.user_id)
+        importing.commit()
+    assert app_account.state() == (1, 1)

@@ -58,11 +58,15 @@ declare
 begin
     -- The error ends the subtransaction, which releases what was tried.
     begin
-        if not stats_private.try_worker_lock(p_user_id) or exists (
+        if not stats_private.try_worker_lock(p_user_id) then
+            raise exception using errcode = 'SR001', message = 'somebody is at work on the account';
+        end if;
+        -- A statement of its own: it sees the run of whoever had the lock until a moment ago.
+        if exists (
             select from public.user_stats_projection_runs r
             where r.user_id = p_user_id and r.phase in ('claimed', 'computed'))
         then
-            raise exception using errcode = 'SR001', message = 'somebody is at work on the account';
+            raise exception using errcode = 'SR001', message = 'a run of the account is in flight';
         end if;
         v_run := stats_private.claim_account(p_user_id, p_lock_owner);
         if v_run.id is null then
@@ -77,17 +81,20 @@ end;
 $$;
 
 -- Compares what the run has published with a rebuild, under the write lock that the publication took; null where the
--- account's next refresh is already requested, by a write or by a changed policy.
+-- account's next refresh is already requested, by a write or by a changed policy, before or meanwhile.
 create or replace function stats_private.integrity_of_publication(p_run public.user_stats_projection_runs)
 returns jsonb
 language plpgsql
 as $$
+declare
+    v_integrity jsonb;
 begin
-    return (
+    v_integrity := (
         select stats_private.compare_with_rebuild(p_run.user_id)
         from public.user_stats_refresh_state s
         join public.stats_projection_policy p on p.policy_version = s.applied_policy_version
         where s.user_id = p_run.user_id and s.requested_version = p_run.target_version);
+    return case when not (v_integrity ->> 'stale')::boolean then v_integrity end;
 end;
 $$;
 

@@ -50,7 +50,7 @@ begin
 end;
 $$;
 
--- The accounts that have been due longest, at most 100, in the order in which they are claimed.
+-- The accounts that have been due longest, in the order in which they are claimed.
 create or replace function stats_private.accounts_due_longest(p_limit integer)
 returns uuid []
 language plpgsql
@@ -77,7 +77,8 @@ begin
                     select d.due_at, d.user_id
                     from stats_private.due_jobs(q.priority, q.due_from, q.due_until, v_now, v_latest) d
                     order by d.due_at
-                    limit 100
+                    -- Rows: an account has one, and a few where somebody held it while it was saved.
+                    limit 4 * p_limit
                 ) d
             ) f
         ) a
