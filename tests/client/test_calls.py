@@ -266,6 +266,9 @@ def test_an_answer_that_is_none_names_its_first_wrong_field() -> None:
     ]:
         with pytest.raises(ContractError, match=message):
             decoded(answers.Receipt, broken)
+    day = {"day": "2026-03-10", "sessions": 1, "titles": ["Legs", None]}
+    with pytest.raises(ContractError, match=r"\$\.titles\[\]: should be a text"):
+        decoded(answers.CalendarDay, day)
 
 
 def test_documents_as_json() -> None:
