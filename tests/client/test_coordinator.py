@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 import uuid
@@ -378,10 +379,11 @@ def test_a_flight_without_callers_goes_on_and_its_result_is_kept(here: Edge) -> 
     asyncio.run(run())
 
 
-def test_a_failed_flight_without_callers_is_not_kept_either(
-    here: Edge, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_flight_without_callers_is_not_kept_either(here: Edge) -> None:
+    complaints: list[dict[str, object]] = []
+
     async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         with Proxy(address(here.serving)) as proxy:
             port = int(proxy.url.rpartition(":")[2].split("/")[0])
             async with AsyncClient(f"http://127.0.0.1:{port}", timeout=0.5, attempts=1) as client:
@@ -395,9 +397,12 @@ def test_a_failed_flight_without_callers_is_not_kept_either(
                 await until(lambda: not client._tasks._running)
                 proxy.resume()
                 assert (await account.reconcile(1, today())).state == "fresh"
+        # asyncio complains of an error that nobody has taken when its task is collected.
+        del only
+        gc.collect()
 
     asyncio.run(run())
-    assert "never retrieved" not in caplog.text
+    assert complaints == []
 
 
 def test_closing_ends_a_flight_for_all_its_callers(here: Edge) -> None:
