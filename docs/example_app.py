@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date
 from typing import Annotated, Any
+from uuid import UUID
 
 import jwt
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
 
 from edge.client import AsyncAccount, AsyncClient, Receipt, Reconciled, Refused, Session, Unanswered
 
@@ -41,24 +43,32 @@ def signed_in(
             algorithms=["HS256"],
             options={"require": ["exp", "sub"]},
         )
-    except jwt.PyJWTError as error:
+        user_id = UUID(claims["sub"])
+    except (jwt.PyJWTError, ValueError) as error:
         raise HTTPException(401, "not signed in") from error
     client: AsyncClient = request.app.state.client
-    return client.account(claims["sub"], bearer.credentials)
+    return client.account(user_id, bearer.credentials)
 
 
 Me = Annotated[AsyncAccount, Depends(signed_in)]
 
 
+class Workout(BaseModel):
+    day: date
+    exercises: list[Any]
+
+
 @app.post("/workouts")
-async def save_workout(me: Me, workout: dict[str, Any]) -> Receipt:
-    """Save a workout. Its success depends on nothing that is computed later."""
-    session: Session = {"session_date": workout["day"], "exercises": workout["exercises"]}
-    return await me.save(session)
+async def save_workout(me: Me, workout: Workout, idempotency_key: Annotated[UUID, Header()]) -> Receipt:
+    """Save a workout. The phone makes up the key, so that it can send a workout again, and none is stored twice."""
+    session: Session = {"session_date": workout.day, "exercises": workout.exercises}
+    return await me.save(session, mutation_id=idempotency_key)
 
 
 @app.get("/screens")
-async def screens(me: Me, generation: int, day: date, exercise_id: str | None = None) -> Reconciled:
+async def screens(
+    me: Me, generation: Annotated[int, Query(ge=1)], day: date, exercise_id: str | None = None
+) -> Reconciled:
     """Show the boards with what the receipt of `generation` saved."""
     return await me.reconcile(generation, day, exercise_id=exercise_id)
 
@@ -69,5 +79,5 @@ async def refused(_request: Request, error: Refused) -> JSONResponse:
 
 
 @app.exception_handler(Unanswered)
-async def unanswered(_request: Request, error: Unanswered) -> JSONResponse:
-    return JSONResponse({"detail": "try again", "mutation_id": str(error.mutation_id)}, 503)
+async def unanswered(_request: Request, _error: Unanswered) -> JSONResponse:
+    return JSONResponse({"detail": "Send the same again, with the same Idempotency-Key."}, 503)

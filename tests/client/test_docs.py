@@ -25,6 +25,7 @@ from core.processes import Process, Program
 from edge.client import StatsError
 from edge.service.tokens import sign
 
+KEY = str(uuid.uuid4())
 PAGE = (ROOT / "docs" / "client.md").read_text()
 
 
@@ -86,7 +87,11 @@ class App:
     def ask(self, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
         try:
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            headers = {
+                "Authorization": f"Bearer {token}",
+                "Content-Type": "application/json",
+                "Idempotency-Key": KEY,
+            }
             connection.request(method, path, json.dumps(body) if body else None, headers)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
@@ -109,6 +114,7 @@ def test_the_example_app(here: Edge, app: App) -> None:
     workout = {"day": DAY, "exercises": [{"exercise_id": exercise, "sets": [{"weight_kg": 120, "reps": 3}]}]}
     status, receipt = app.ask("POST", "/workouts", account.token, workout)
     assert (status, receipt["stats_requested_version"]) == (200, 1)
+    assert app.ask("POST", "/workouts", account.token, workout) == (200, {**receipt, "replayed": True})
     here.publish()
     status, screens = app.ask(
         "GET", f"/screens?generation=1&day={today()}&exercise_id={exercise}", account.token
@@ -116,8 +122,10 @@ def test_the_example_app(here: Edge, app: App) -> None:
     assert status == 200, screens
     assert screens["pr"]["exercises"][0]["best_weight_kg"] == 120
     assert screens["detail"]["days"][0]["day"] == DAY
-    workout["exercises"][0]["exercise_id"] = str(uuid.uuid4())
+    workout["day"] = "2026-02-01"
     status, refused = app.ask("POST", "/workouts", account.token, workout)
-    assert (status, "exercise" in refused["detail"]) == (422, True)
+    assert (status, "mutation_id" in refused["detail"]) == (422, True)
+    assert app.ask("POST", "/workouts", account.token, {"day": "never"})[0] == 422
+    assert app.ask("GET", f"/screens?generation=0&day={today()}", account.token)[0] == 422
     forged = sign("another secret, which is long enough, too", account.user_id)
     assert app.ask("GET", f"/screens?generation=1&day={today()}", forged)[0] == 401
