@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,6 +32,10 @@ A write answers a receipt with `statsRequestedVersion`. Readers take it as `min_
 published. Errors are problem details (RFC 9457) with the SQLSTATE of the database where it refused."""
 
 
+_MOST_UPLOADS = 8
+"""Files on the way at once, each up to 64 MB."""
+
+
 class Service:
     """The ASGI application of one process."""
 
@@ -57,8 +62,10 @@ class Service:
         threads = self._config.http_connections
         self._parts = api.state.parts = Parts(
             Database(self._url, threads=threads, connections=threads, most_waiting=2000),
+            Database(self._url, threads=2, connections=2, most_waiting=8),
             # An import has two connections.
             Database(self._url, threads=2, connections=4, most_waiting=8),
+            asyncio.Semaphore(_MOST_UPLOADS),
             Publications(self._config.listen_database_url or self._url, self._url),
             self._tokens,
             self._metrics,
@@ -68,6 +75,7 @@ class Service:
         finally:
             self._parts.publications.close()
             self._parts.apps.close()
+            self._parts.refreshes.close()
             self._parts.work.close()
 
 

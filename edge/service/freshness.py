@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from edge.service import rules
 from edge.service.problems import Problem
 from edge.service.readers import freshness
-from edge.service.shapes import PROBLEMS, Freshness, RefreshRequest
+from edge.service.shapes import PROBLEMS, Freshness, RefreshReport, RefreshRequest
 from edge.service.state import Here, Parts, SignedIn
 from edge.service.tokens import Caller
 
@@ -60,10 +60,10 @@ async def read_freshness(
     "/refresh",
     summary="Refresh the account at once",
     responses={
-        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The door's."},
+        200: {"model": RefreshReport, "description": "What was done, or that there was no time for it."},
         **PROBLEMS(400, 401, 403, 408, 409, 413, 422, 503),
     },
-)  # fmt: skip
+)
 async def refresh(request: Request, parts: Here, caller: SignedIn, how: RefreshRequest) -> Response:
     """Drains the account's own queue through `process_user_exercise_stats_refresh_jobs_for_user`. Best effort:
     the workers do the same. `worker_timed_out` is an answer, not an error."""
@@ -71,7 +71,7 @@ async def refresh(request: Request, parts: Here, caller: SignedIn, how: RefreshR
         "public.process_user_exercise_stats_refresh_jobs_for_user("
         "p_user_id => :user_id, p_limit => :limit, p_validate_integrity => :validate, p_lock_owner => :owner)"
     )
-    answer = await parts.work.call(
+    answer = await parts.refreshes.call(
         caller.identity(),
         function,
         user_id=caller.account,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from itertools import islice
@@ -9,10 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import JSONResponse, Response
 
 from core.errors import OperatorError
-from edge.service.problems import Problem
+from edge.service.problems import Problem, of_database, unavailable
 from edge.service.shapes import PROBLEMS
 from edge.service.state import Here, SignedIn
 from importers import formats
@@ -29,7 +32,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
     summary="Import an export of another app",
     responses={
         200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The report."},
-        **PROBLEMS(401, 403, 408, 413, 422, 503),
+        **PROBLEMS(401, 403, 408, 409, 413, 422, 503),
     },
     openapi_extra={
         "requestBody": {"required": True, "content": {"text/csv": _FILE, "application/octet-stream": _FILE}}
@@ -49,29 +52,54 @@ async def import_file(
     keep: Annotated[bool, Query(description="Change no session that is there.")] = False,
     dry_run: Annotated[bool, Query(description="Write nothing; report what an import would do.")] = False,
 ) -> Response:
-    """The body is the file itself, up to 64 MB. Every row is accounted for: `sets_taken` + skipped = `data_rows`.
-    Importing a file twice changes nothing, and an interrupted import is continued by sending it again."""
+    """The body is the file itself, up to 64 MB. `sets_taken` + `rows_skipped` = `data_rows`, so no row is lost.
+    Importing a file twice changes nothing, and an interrupted import is continued by sending it again. Imports of one
+    account come one after the other: while one is under way another is answered with 503."""
     user = caller.account
-    with tempfile.TemporaryDirectory(prefix="stats-refresh-import-") as folder:
-        file = Path(folder) / "upload"
-        with file.open("wb") as out:
-            async for chunk in request.stream():
-                out.write(chunk)
+    try:
+        time_zone(timezone)
+    except OperatorError as error:
+        raise Problem(422, _in_parameters(str(error))) from error
+    if parts.uploads.locked():
+        raise unavailable("Too many files at once.", seconds=5)
+    async with parts.uploads:
+        with tempfile.TemporaryDirectory(prefix="stats-refresh-import-") as folder:
+            file = Path(folder) / "upload"
+            with file.open("wb") as out:
+                async for chunk in request.stream():
+                    out.write(chunk)
 
-        def work() -> dict[str, Any]:
-            try:
-                time_zone(timezone)
-                provider, history = formats.read_with_source(file, format, unit)
-                report = import_history(
-                    parts.work.engine, user, provider, history, timezone=timezone, keep=keep, dry_run=dry_run
-                )
-            except OperatorError as error:
-                raise Problem(
-                    422, str(error).replace(f"{file}: ", "").replace(str(file), "the file")
-                ) from error
-            return _shown(provider, report)
+            def work() -> dict[str, Any]:
+                try:
+                    provider, history = formats.read_with_source(file, format, unit)
+                    report = import_history(
+                        parts.work.engine, user, provider, history,
+                        timezone=timezone, keep=keep, dry_run=dry_run, waiting=_refuse_to_wait,
+                    )  # fmt: skip
+                except OperatorError as error:
+                    raise _told(error, file) from error
+                return _shown(provider, report)
 
-        return JSONResponse(await parts.work.run(work))
+            return JSONResponse(await parts.work.run(work))
+
+
+def _refuse_to_wait() -> None:
+    """Leave the thread to others while another import of the account is under way, which may take minutes."""
+    raise unavailable("Another import of this account is under way.", seconds=5)
+
+
+def _told(error: OperatorError, file: Path) -> Problem:
+    """Return what stopped the import as the caller of a route reads it: no path, and parameters instead of options."""
+    if isinstance(error.__cause__, SQLAlchemyError):
+        return of_database(error.__cause__)
+    detail = _in_parameters(str(error).replace(f"{file}: ", "").replace(str(file), "the file"))
+    if isinstance(error.__cause__, OSError | sqlite3.Error):
+        return unavailable(detail, seconds=60)
+    return Problem(422, detail)
+
+
+def _in_parameters(text: str) -> str:
+    return re.sub(r"--(format|unit|timezone|keep)\b", r"\1", text)
 
 
 def _shown(provider: str, report: ImportReport) -> dict[str, Any]:

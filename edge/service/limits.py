@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edge.service.metrics import Metrics
@@ -23,6 +24,8 @@ MOST_REQUESTS = 6000
 LARGEST_BODY = 3 * 1024 * 1024
 LARGEST_FILE = 64 * 1024 * 1024
 IMPORTS = "/v1/imports"
+CLIENT_LEFT = 499
+"""The status in the log and the metrics where the client went away before it had sent all."""
 BODY_SECONDS = 20.0
 FILE_SECONDS = 120.0
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -59,6 +62,9 @@ class Limits:
             await self._app(scope, _bounded(scope, receive), exchange.send)
         except Problem as problem:
             await exchange.problem(scope, receive, problem)
+        except ClientDisconnect:
+            # Nobody is there to be answered, and nothing of the service failed.
+            exchange.status = CLIENT_LEFT
         except Exception as error:
             # The kind and the place alone: the text of an error may hold what the caller sent.
             logger.error(

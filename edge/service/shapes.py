@@ -340,6 +340,25 @@ class RefreshRequest(_Body):
     )
 
 
+class RefreshReport(BaseModel):
+    """What the refresh did."""
+
+    processed_count: int = Field(description="1 where the account was taken, else 0.")
+    completed_count: int = Field(description="1 where it is published.")
+    failed_count: int = Field(description="1 where the attempt failed; it is made again later.")
+    deferred_count: int = Field(
+        description="1 where the workers go on with it: it takes batches, or others hold it."
+    )
+    remaining_count: int = Field(description="Jobs of the account that wait, or that somebody is at work on.")
+    has_more: bool = Field(
+        description="Whether there are such jobs. They may have to wait: ask a bounded number of times."
+    )
+    worker_timed_out: bool = Field(
+        description="The time was over: nothing is changed, and the job waits for the workers."
+    )
+    results: list[dict[str, Any]] = Field(description="What became of the account, where it was taken.")
+
+
 class WorkRequest(_Body):
     """What the worker entry point is to do."""
 

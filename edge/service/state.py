@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,8 +21,12 @@ class Parts:
 
     apps: Database
     """For calls that take milliseconds."""
+    refreshes: Database
+    """For refreshes at once, which take seconds; an import that takes minutes leaves them their connections."""
     work: Database
-    """For what takes seconds: refreshes and imports."""
+    """For what takes longer: imports and rounds of the worker entry point."""
+    uploads: asyncio.Semaphore
+    """Who sends a file. What is sent lies on the disk until it is imported."""
     publications: Publications
     tokens: Tokens
     metrics: Metrics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 
 from core.stages import Stage
 from edge.service.problems import of_database
-from edge.service.publications import Publications
 from edge.service.shapes import PROBLEMS, WorkReport, WorkRequest
 from edge.service.state import Here, SignedIn, caller_of
 from tasks.statements import CLAIM, COMPUTE, PUBLISH
@@ -39,7 +39,7 @@ async def process(request: Request, parts: Here, caller: SignedIn, work: WorkReq
     `limit` of them and for about 20 s; stops where a batch has to wait. A loop on `has_more` ends."""
     caller.operator_identity()
     owner = (work.lock_owner or f"edge:{request.state.request_id}").replace("\x00", "")
-    drive = _Drive(parts.work.engine, owner, work, parts.publications)
+    drive = Drive(parts.work.engine, owner, work, lambda: parts.publications.is_stopping)
     return JSONResponse(await parts.work.run(drive.report))
 
 
@@ -59,13 +59,13 @@ async def health(request: Request, parts: Here) -> Response:
 
 
 @dataclass
-class _Drive:
-    """One round."""
+class Drive:
+    """One round of the worker entry point."""
 
     engine: Engine
     owner: str
     work: WorkRequest
-    publications: Publications
+    is_stopping: Callable[[], bool]
     batches: int = 0
     retry_not_before: str | None = None
     has_more: bool = False
@@ -97,7 +97,7 @@ class _Drive:
         }
 
     def _goes_on(self) -> bool:
-        return time.monotonic() < self._ends_at and not self.publications.is_stopping
+        return time.monotonic() < self._ends_at and not self.is_stopping()
 
     def _take_one(self) -> bool:
         """Take one account as far as it goes; tell whether to take another."""
@@ -122,9 +122,10 @@ class _Drive:
                 lease_token=run["lease_token"],
                 expected_offset=offset,
             )
-            if answer["response"] != "batch_pending" or "reason" in answer or not self._goes_on():
+            if answer["response"] == "batch_pending":
+                self.batches += answer["next_offset"] > (offset or 0)
+            if answer["response"] != "batch_pending" or not self._goes_on():
                 return answer
-            self.batches += 1
             offset = answer["next_offset"]
 
     def _record(self, run: Answer, answer: Answer) -> bool:
