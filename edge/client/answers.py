@@ -82,7 +82,7 @@ class Refresh:
     remaining_count: int
     """Pending and processing jobs of the account."""
     has_more: bool
-    worker_timed_out: bool = False
+    worker_timed_out: bool
 
 
 @dataclass(frozen=True, kw_only=True)

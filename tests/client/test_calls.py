@@ -15,6 +15,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
+from pydantic import BaseModel
 from support.clients import DAY, client_of, new_account, session, squat, today
 from support.rig import ROOT
 from support.serving import SECRET, Edge
@@ -73,16 +74,24 @@ def test_it_is_imported_where_nothing_else_of_the_project_can_be() -> None:
     ),
 )
 def test_an_answer_has_what_the_services_shape_has(name: str) -> None:
-    ours, theirs = getattr(answers, name), getattr(shapes, name)
-    hints = typing.get_type_hints(ours)
-    mine = {
-        field.metadata.get(NAME, field.name): plain(hints[field.name]) for field in dataclasses.fields(ours)
+    assert our_fields(getattr(answers, name)) == their_fields(getattr(shapes, name))
+
+
+def test_a_refresh_has_what_a_drain_looks_at() -> None:
+    theirs = their_fields(shapes.RefreshReport)
+    assert our_fields(answers.Refresh).items() <= theirs.items()
+
+
+def our_fields(kind: type) -> dict[str, object]:
+    hints = typing.get_type_hints(kind)
+    return {
+        field.metadata.get(NAME, field.name): plain(hints[field.name]) for field in dataclasses.fields(kind)
     }
-    served = {
-        field.alias or name: plain(typing.get_type_hints(theirs)[name])
-        for name, field in theirs.model_fields.items()
-    }
-    assert mine == served
+
+
+def their_fields(kind: type[BaseModel]) -> dict[str, object]:
+    hints = typing.get_type_hints(kind)
+    return {field.alias or name: plain(hints[name]) for name, field in kind.model_fields.items()}
 
 
 def test_documents_have_what_the_services_shapes_have() -> None:
