@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, Response
 
 from core.errors import OperatorError
 from edge.service.problems import Problem, of_database, unavailable
-from edge.service.shapes import PROBLEMS
+from edge.service.shapes import PROBLEMS, FileImported
 from edge.service.state import Here, SignedIn
 from importers import formats
+from importers.generic_csv import HOW_TO_NAME_COLUMNS
 from importers.report import ranges
 from importers.saving import ImportReport, import_history, time_zone
 
@@ -31,7 +32,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
     "/imports",
     summary="Import an export of another app",
     responses={
-        200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The report."},
+        200: {"model": FileImported, "description": "What became of every row."},
         **PROBLEMS(401, 403, 408, 409, 413, 422, 503),
     },
     openapi_extra={
@@ -99,6 +100,8 @@ def _told(error: OperatorError, file: Path) -> Problem:
 
 
 def _in_parameters(text: str) -> str:
+    # A file of columns that somebody names is for the command line.
+    text = re.sub(rf"(: for another app| and) pass {re.escape(HOW_TO_NAME_COLUMNS)}", "", text)
     return re.sub(r"--(format|unit|timezone|keep)\b", r"\1", text)
 
 

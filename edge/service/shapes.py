@@ -386,5 +386,41 @@ class WorkReport(BaseModel):
     results: list[dict[str, Any]]
 
 
+class SkippedRows(BaseModel):
+    """Rows that were left out for one reason."""
+
+    reason: str
+    rows: int
+    lines: list[tuple[int, int]] = Field(description="Lines of the file, from and to; the first 200 ranges.")
+
+
+class LineNote(BaseModel):
+    """What there is to say about a line of the file."""
+
+    line: int
+    text: str
+
+
+class FileImported(BaseModel):
+    """What became of every row of a file: `sets_taken` + `rows_skipped` = `data_rows`."""
+
+    format: str = Field(description="Whose export it is.")
+    dry_run: bool = Field(description="Nothing was written; the counts are those of an import.")
+    data_rows: int
+    sets_taken: int
+    rows_skipped: int
+    sessions_saved: int
+    sessions_updated: int = Field(description="Stored sessions that are now as this file has them.")
+    sessions_already_there: int
+    sessions_differing: int = Field(description="Edited here, or another app's: left as they are.")
+    sessions_refused: int = Field(description="Nothing of them could be stored; `skipped` says why.")
+    skipped: list[SkippedRows]
+    remarks: list[LineNote] = Field(description="The first 200.")
+    typos: list[LineNote] = Field(description="Values that look mistyped; the first 200.")
+    statsRequestedVersion: int | None = Field(
+        description="The generation that has it all, for `min_generation`; null where nothing was saved."
+    )
+
+
 DOCUMENTED_ONLY: tuple[type[BaseModel], ...] = (ProblemDetails, Session, SessionEdit)
 """Shapes that routes name without taking them through FastAPI."""
