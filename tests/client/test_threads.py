@@ -131,12 +131,13 @@ def test_closing_ends_the_calls_of_other_threads(here: Edge) -> None:
 
 
 _FORKED = """
-import os, sys
+import os, signal, sys
 from edge.client import Client, ClientClosed
 client = Client(sys.argv[1])
 account = client.account(sys.argv[2], sys.argv[3])
 assert account.freshness().requested_version == 0
 if (child := os.fork()) == 0:
+    signal.alarm(20)  # one that hangs does not outlive the test
     try:
         account.freshness()
     except ClientClosed as error:
