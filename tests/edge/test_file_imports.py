@@ -17,7 +17,7 @@ from support.races import Session
 from support.serving import SECRET, SERVICE_TOKEN, Edge, Reply, Serving, WebAccount, edge
 
 from core.processes import wait_until
-from edge.service.limits import LARGEST_FILE
+from edge.service.limits import LARGEST_BODY, LARGEST_FILE
 from edge.service.tokens import sign
 from importers.saving import MOST_SESSIONS
 
@@ -216,6 +216,11 @@ def test_a_file_that_does_not_say_its_unit_needs_one(here: Edge) -> None:
 
 
 # ---------------------------------------------------------------- too large, too many
+
+
+def test_a_file_may_be_larger_than_any_other_body(here: Edge) -> None:
+    reply = send(here.account(), export() + b"\n" * (LARGEST_BODY + 1))
+    assert (reply.status, reply.json.get("sessions_saved")) == (200, 3)
 
 
 def test_a_file_too_large(here: Edge) -> None:

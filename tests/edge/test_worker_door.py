@@ -122,6 +122,11 @@ def test_a_loop_on_has_more_ends(here: Edge) -> None:
     assert sum(report["completed_count"] for report in reports) == 4
 
 
+def test_the_last_account_is_known_to_be_the_last(here: Edge) -> None:
+    saved(here, 1)
+    assert work(here, limit=1)["has_more"] is False
+
+
 def test_no_limit_is_ten_and_0_takes_nothing(here: Edge) -> None:
     saved(here, 11)
     assert counts(work(here, limit=0)) == (0, 0, 0, 0)
